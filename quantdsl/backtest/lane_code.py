@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from quantdsl.backtest.lane_words import LaneWords
-from quantdsl.backtest.points import Axis
+from quantdsl.backtest.points import Axis, Grid
 from quantdsl.backtest.program import STATE
 from quantdsl.backtest.warm import clock_count
 from quantdsl.check import Checked
-from quantdsl.check.columns import LOAD_CPU, LOAD_GPU, NO_COLUMNS, Plan, Scope
+from quantdsl.check.columns import LOAD_CPU, LOAD_GPU, NO_COLUMNS, Choice, Plan, Scope
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import load
 from quantdsl.codegen.jit import Program
@@ -38,8 +38,12 @@ BLANK = ("e.intents", "e.orders", "e.positions[0].entries")
 """Tables of the core: who is in one was written there, and nobody looks at who is not."""
 MATHEMATICS = ("math.", "explog.", "trig.", "gauss.")
 """Modules of std that compute in double precision, whatever calls them."""
+CROWDED = "e.crowded"
+"""What a lane with room for few orders leaves last: not 0 where there were more."""
 CODES_MAX = 16
 """Strategies of this process whose lanes stay at hand."""
+EVENTS = 100_000
+"""For how many bars a file's own grid is planned, whatever its data."""
 STATE_VAR = ops.Var("s")
 
 
@@ -66,6 +70,11 @@ class LaneCode:
         self._judges: dict[tuple[str, ...], Program] = {}
         self._columns: dict[tuple[str, ...], ops.Module] = {}
         self._settled: dict[tuple[tuple[str, int], ...], ops.Module] = {}
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """Paths of what a lane leaves."""
+        return self.words.kept | {CROWDED} if self.few else self.words.kept
 
     def columns(self, params: tuple[str, ...]) -> ops.Module:
         """The lanes that fill the columns of one subset of params."""
@@ -141,6 +150,12 @@ def lowered(checked: Checked, module: ops.Module, precision: Precision) -> ops.M
         return name.startswith(MATHEMATICS) or name.partition("[")[0] in kernels
 
     return narrow(module, places, wide)
+
+
+def whole_plan(checked: Checked, grid: Grid, load: float) -> tuple[Plan, list[Choice]]:
+    """What the lanes of a whole grid load from columns, and why, where a load costs so much."""
+    swept = {axis.param.name: len(axis.values) for axis in grid.axes}
+    return checked.plan(Scope(swept, grid.size, EVENTS, load))
 
 
 def plan_of(

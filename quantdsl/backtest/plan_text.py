@@ -5,14 +5,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from quantdsl.backtest import points
+from quantdsl.backtest.lane_code import EVENTS, whole_plan
 from quantdsl.backtest.panel_plan import panel_plan
 from quantdsl.backtest.prepare import hold_hosted
 from quantdsl.check import Checked, compile_file
-from quantdsl.check.columns import LOAD_CPU, LOAD_GPU, WORD_BYTES, Choice, Scope
+from quantdsl.check.columns import LOAD_CPU, LOAD_GPU, WORD_BYTES, Choice
 from quantdsl.errors import ConfigError, UnavailableError
 
-EVENTS = 100_000
-"""For how many bars the bytes are told."""
 HEAD = ("line", "equation", "depends on", "values", "cost", "words", "bytes", "decision")
 TEXT_CHARS = 44
 
@@ -40,10 +39,7 @@ def plan_text(path: Path, ranges: Mapping[str, str]) -> str:
 
 def _hoisted(checked: Checked, grid: points.Grid) -> Iterator[str]:
     """Each equation, and whether a sweep computes it once."""
-    swept = {axis.param.name: len(axis.values) for axis in grid.axes}
-    of_gpu, of_cpu = (
-        checked.plan(Scope(swept, grid.size, EVENTS, load))[1] for load in (LOAD_GPU, LOAD_CPU)
-    )
+    of_gpu, of_cpu = (whole_plan(checked, grid, load)[1] for load in (LOAD_GPU, LOAD_CPU))
     both = {choice.number for choice in of_cpu if choice.column}
     rows = [HEAD, *(_row(checked, choice, choice.number in both) for choice in of_gpu)]
     widths = [max(len(row[n]) for row in rows) for n in range(len(HEAD))]

@@ -1,14 +1,19 @@
 """A strategy file as each stage of the compiler sees it: `quantdsl explain --stage`."""
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
+from quantdsl.backtest import points
 from quantdsl.backtest.critical import proofs, prove_critical
 from quantdsl.backtest.kernel_text import kernels_text
-from quantdsl.backtest.lane_code import lane_code
+from quantdsl.backtest.lane_code import lane_code, whole_plan
 from quantdsl.check import Checked, compile_file
+from quantdsl.check.columns import LOAD_GPU, NO_COLUMNS, Plan
+from quantdsl.check.few import few_orders
+from quantdsl.check.lanes import column
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.cubin import link_ptx
 from quantdsl.codegen.emit import emit
@@ -18,7 +23,8 @@ from quantdsl.codegen.ptx import Bounds, Ptx, gpu_part, ptx_text, target_of
 from quantdsl.codegen.sass import disassembled
 from quantdsl.codegen.target import native
 from quantdsl.codegen.turn import turn_proof
-from quantdsl.config import Precision
+from quantdsl.config import Precision, SweepConfig
+from quantdsl.errors import ConfigError
 from quantdsl.ir.ops import Module
 from quantdsl.ir.show import show as show_ir
 from quantdsl.lang import ast
@@ -102,14 +108,38 @@ def _machine_text(module: Module, stage: str) -> str:
 
 
 def _gpu_text(path: Path, stage: str, precision: Precision) -> str:
-    """The lanes of a sweep as PTX or as machine code of a GPU, and what a thread of them takes."""
+    """The lanes of a sweep as PTX or as machine code of a GPU, and what a thread of them takes.
+
+    They are those of the file's own grid; where it has none, any param may be swept.
+    """
     checked = compile_file(path)
-    lanes = lane_code(checked, frozenset(), 1, precision=precision)
-    swept = frozenset(param.field for param in checked.strategy.params)
+    strategy, plan, swept = checked.strategy, NO_COLUMNS, checked.strategy.params
+    with contextlib.suppress(ConfigError):  # nothing to sweep
+        grid, _ = points.grid(strategy.params, {}, {})
+        plan, _ = whole_plan(checked, grid, LOAD_GPU)
+        swept = [axis.param for axis in grid.axes]
+    few = few_orders(strategy, frozenset())
+    lanes = lane_code(checked, frozenset(), SweepConfig().blocks, plan, few, precision)
+    varying = {param.field for param in swept} | set(map(column, range(len(plan.words))))
     target, bounds = target_of(ARCHITECTURE), Bounds()
-    ptx = ptx_text(gpu_part(lanes.module, lanes.words.kept, swept, bounds), target, bounds)
+    kernel = gpu_part(lanes.module, lanes.kept, frozenset(varying), bounds)
+    ptx = ptx_text(kernel, target, bounds)
     cubin = link_ptx(Ptx(ptx, ""), ARCHITECTURE, None, bounds)
-    return f"// {occupancy(cubin)}\n{ptx if stage == 'ptx' else disassembled(cubin.code)}"
+    head = "\n".join(f"// {line}" for line in (occupancy(cubin), *_lanes_said(checked, plan)))
+    return f"{head}\n{ptx if stage == 'ptx' else disassembled(cubin.code)}"
+
+
+def _lanes_said(checked: Checked, plan: Plan) -> Iterator[str]:
+    """What the kernel of lanes reads in place of computing it, and in what a sweep's differs."""
+    if plan.hoisted:
+        equations = checked.strategy.equations.all
+        lines = dict.fromkeys(str(equations[one.number].line) for one in plan.hoisted)
+        told = ", ".join(lines)
+        yield f"read from columns, which cores fill before: the equations of line {told}"
+    yield (
+        "the kernel of the file's own grid; a sweep has its settings (costs, ticks, params that "
+        "keep one value) as constants in it, and threads and registers by the number of points"
+    )
 
 
 def _tree(path: Path) -> str:

@@ -24,7 +24,7 @@ import quantdsl
 from quantdsl.backtest import points as pointing
 from quantdsl.backtest import spans, values
 from quantdsl.backtest.columns import Table, filled, offsets, table_of
-from quantdsl.backtest.lane_code import LaneCode, lane_code, plan_of
+from quantdsl.backtest.lane_code import CROWDED, LaneCode, lane_code, plan_of
 from quantdsl.backtest.points import Grid
 from quantdsl.backtest.prepare import (
     Arranged,
@@ -70,8 +70,6 @@ OF_LUCK = "sharpe"
 RESULT_WORDS = 64
 """Of each point in the finished table, beside the words that its lane leaves."""
 MICROSECOND_NS = 1_000
-CROWDED = "e.crowded"
-"""What a lane with room for few orders leaves last: not 0 where there were more."""
 CROWDED_LEAST, CROWDED_SHARE = 16, 4
 """So many lanes are enough to see that one in so many is crowded: then all are given room."""
 
@@ -354,7 +352,7 @@ def placed(
         points.append(table.reads)
     work = LaneWork(
         module=code.settled(memory.words, paths),
-        kept=code.words.kept | {CROWDED} if few else code.words.kept,
+        kept=code.kept,
         template=memory.words,
         params=offsets(memory, paths),
         results=np.append(code.words.offsets, offsets(memory, [CROWDED] if few else [])),

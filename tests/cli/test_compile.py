@@ -10,13 +10,14 @@ import pytest
 
 from quantdsl import cli
 from quantdsl.backtest.lane_code import lane_code
+from quantdsl.backtest.sweep import prepare_sweep
 from quantdsl.check.checked import compile_file
 from quantdsl.codegen import sass
 from quantdsl.codegen.backends import BACKENDS, backend_of
 from quantdsl.codegen.cubin import Cubin
 from quantdsl.codegen.foreign import amd_code, spirv_code, spirv_flaw
 from quantdsl.codegen.occupancy import blocks_at_once
-from quantdsl.codegen.ptx import Bounds
+from quantdsl.codegen.ptx import Bounds, gpu_part, ptx_text, target_of
 from quantdsl.errors import UnavailableError
 from quantdsl.ir.ops import Assign, Binary, Field, Var
 from quantdsl.passes import lane_passes
@@ -237,6 +238,19 @@ def test_explain_shows_the_code_of_a_gpu_and_what_a_thread_takes(stage, line, ca
     assert re.match(r"// sm_90: 12[0-8] registers, \d?\d,\d{3} bytes shared, ", out)
     assert "4 blocks of 128 threads on a multiprocessor: 25% of its 2,048 threads" in out
     assert line in out
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="NVIDIA has wheels of its tools for Linux only")
+def test_explain_shows_the_lanes_that_a_sweep_of_the_file_runs(capsys):
+    """It showed lanes that compute their columns, with room for all orders of a single run."""
+    path = shipped("strategies/sma_cross.qdsl")
+    sweep = prepare_sweep(compile_file(path), path, sweep={"device": "cuda:0"})
+    assert [one.number for one in sweep.code.plan.hoisted] == [0, 1]
+    kernel = gpu_part(sweep.code.module, sweep.code.kept, sweep.work.varying)
+    assert cli.run(["explain", "--stage", "ptx", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert out.rstrip().endswith(ptx_text(kernel, target_of("sm_90"), Bounds()).rstrip())
+    assert "// read from columns, which cores fill before: the equations of line 19, 20\n" in out
 
 
 def test_occupancy_by_registers_threads_and_blocks():
