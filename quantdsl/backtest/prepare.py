@@ -122,9 +122,9 @@ def make_ready(checked: Checked, arranged: Arranged, trade_from: int) -> Prepare
     run.memory.set("trade_from", trade_from)
     run.memory.set("curve_on", True)
     run.start()
-    return Prepared(
-        checked, arranged.resolved, arranged.data, run, chosen, arranged.notes, arranged.uses
-    )
+    answered = awaited.notes(checked, arranged.resolved.config.signals)
+    notes = (*arranged.notes, *answered)
+    return Prepared(checked, arranged.resolved, arranged.data, run, chosen, notes, arranged.uses)
 
 
 def stated_by(checked: Checked) -> dict[str, object]:
@@ -190,7 +190,6 @@ def arrange(
         found = opened(data_spec(checked, resolved, known, chosen))
     except SessionError as wrong:
         raise SessionError(f"{_session_place(checked, config, resolved)}{wrong}") from None
-    answered = awaited.notes(checked, resolved.config.signals)
     ungrouped = universe.ungrouped_notes(checked, found)
     unadjusted = universe.unadjusted_notes(checked, found)
     unused = _unused_bars(checked, resolved)
@@ -198,7 +197,7 @@ def arrange(
     account = resolved.config.account
     assumed = currencies.assumed(found.instruments, account)
     money = (*converted, *assumed, *small_positions(found, account))
-    notes = (*money, *unused, *chosen.notes, *ungrouped, *unadjusted, *limited, *answered)
+    notes = (*money, *unused, *chosen.notes, *ungrouped, *unadjusted, *limited)
     parts = live | _parts(checked, found)
     return Arranged(resolved, found, given, notes, parts, tuple(hosts))
 

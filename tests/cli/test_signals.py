@@ -125,6 +125,20 @@ def test_an_equation_called_like_a_column_of_the_table_is_refused(
         assert f"the equation {name!r} is called like a column that" in capsys.readouterr().err
 
 
+def test_no_delay_is_told_of_where_nothing_orders(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    above = "@async(deadline = 1us)\n    let up = 1.0 if close > fast else 0.0"
+    awaited = TEXT.replace("let up   = close > fast", above)
+    file.write_text(awaited.replace("plot(fast)", "on ready(up):\n        buy(1 share)"))
+    assert cli.run(["signals", str(file), "--out", str(file.parent / "a.parquet")]) == 0
+    said = capsys.readouterr().out
+    assert "rows of 2 equations" in said
+    assert "answer" not in said
+    assert cli.run(["backtest", str(file), "--out", str(file.parent / "run")]) == 0
+    assert "no answer of up comes in time" in capsys.readouterr().out
+
+
 def test_one_equation_is_one(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(TEXT.replace("    let k    = 2 * n\n    let up   = close > fast\n", ""))
     assert cli.run(["signals", str(file), "--out", str(file.parent / "one.parquet")]) == 0
