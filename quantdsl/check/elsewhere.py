@@ -7,6 +7,7 @@ _HOUR, _MINUTE, _DAY, _MONTH, _YEAR, _WEEKDAY = map(
 _STOP = "an exit belongs to its entry: buy(100 shares, stop_loss = close - 1 USD)"
 _DAYS = "a day needs its time: 'at session_open on month_start:', 'at 15:45 on month_end:'"
 _CASH = "write cash = 10_000 USD"
+_ORDERS = "return what decides, and order by it in a handler of a strategy, such as 'on bar:'"
 
 NAMES = {
     "nz": "'x ?? 0.0' is x, or 0.0 where x is na",
@@ -60,6 +61,17 @@ NAMES = {
     "stop_loss": _STOP,
     "take_profit": _STOP.replace("stop_loss = close - 1 USD", "take_profit = close + 1 USD"),
     "plot": "it stands directly in the strategy, not in a handler: plot(close)",
+    # Ours, in a fn, an indicator or a kernel, which belong to no strategy
+    "buy": _ORDERS,
+    "sell": _ORDERS,
+    "short": _ORDERS,
+    "cover": _ORDERS,
+    "target": _ORDERS,
+    "close_position": _ORDERS,
+    "flatten": _ORDERS,
+    "cancel": _ORDERS,
+    "cancel_all": _ORDERS,
+    "replace": _ORDERS,
     # CUDA's
     "threadIdx": "write thread.x",
     "blockIdx": "write block.x",

@@ -82,7 +82,9 @@ _FN = "a function stands above the strategy: 'fn name(x: float) -> float:'"
 _LET = "write 'let x = 3', or 'var x = 3' for what changes in the handler"
 _BARS = "write 'bars 1d'"
 _RISK = "limits stand in 'risk:', such as max_position = 500 shares, max_drawdown = 20%"
+_ORDER = "an order is a call in a handler: {}(100 shares)"
 ELSEWHERE = {
+    **{word: _ORDER.format(word) for word in ("buy", "sell", "short", "cover", "target")},
     "timeframe": _BARS,
     "resolution": _BARS,
     "interval": _BARS,

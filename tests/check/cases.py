@@ -49,6 +49,10 @@ KERNELS = {
         "return 1.0", {"head": "k(r: window[float, 2_000_000], n: const int) -> float"}
     ),
     "kernel without a window": ("return x", {"head": "k(x: float, n: const int) -> float"}),
+    "kernel that orders": (
+        "buy(9 shares)\nif r[0] > r[1]:\n    close_position()\nreturn r[0]",
+        {"head": "k(r: window[float, 4], n: const int) -> float"},
+    ),
     "kernel of a duration": (
         "return r[0]",
         {"head": "k(r: window[float, 4], n: duration) -> float", "call": "k(close, 5m)"},

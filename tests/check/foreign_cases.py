@@ -46,6 +46,7 @@ FOREIGN_ITEMS = {
     "on risk:\n    flatten()",
     "hours of half a day": "at 9:30am:\n    flatten()\nat 12:05 PM:\n    flatten()\n"
     "at 9am:\n    flatten()\nat 15:00:61pm:\n    flatten()",
+    "order that is no call": "buy 9 shares\non bar:\n    sell 9 shares\n",
     "weight of thousands of percent": "risk:\n    max_weight = 25",
 }
 FOREIGN_STATEMENTS = {
