@@ -20,6 +20,11 @@ from quantdsl.errors import ConfigError
 from quantdsl.ir.ops import Module
 
 ROUNDS = 7
+UNMEASURED = {
+    "all": "figures are of one device",
+    "simulated": "is played by the cores to test kernels, and no figure of it is one of a GPU",
+}
+"""Values of --device that have no figures, and why."""
 COPY_BYTES = 1 << 28
 """Several times any cache."""
 
@@ -82,8 +87,9 @@ def of_device(choice: str, say: Callable[[str], None]) -> tuple[str, list[Figure
     from quantdsl.devices.choose import runner
     from quantdsl.devices.cuda.lanes import CudaRunner
 
-    if choice in ("all", "simulated"):
-        raise ConfigError(f"--device {choice}: give one device to measure: auto, cpu or cuda:N")
+    if choice in UNMEASURED:
+        why = UNMEASURED[choice]
+        raise ConfigError(f"--device {choice}: {why}\nhelp: give auto, cpu or cuda:N")
     chosen = runner(choice, say)
     if not isinstance(chosen, CudaRunner):
         return chosen.name, of_cpu()

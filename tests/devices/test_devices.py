@@ -336,11 +336,12 @@ def test_the_bench_measures_what_a_cpu_has_and_says_what_not(no_gpu, monkeypatch
     assert figures["pinned_copy_up"]["value"] is None
     text = invoke("bench", "device", "--device", "cpu")
     assert "not measured: a GPU has it, a CPU has none" in text
-    with pytest.raises(ConfigError, match="one device"):
-        CliRunner().invoke(
-            cli.cli, ["bench", "device", "--device", "all"], catch_exceptions=False,
-            standalone_mode=False,
-        )  # fmt: skip
+    for choice, why in (("all", "figures are of one device"), ("simulated", "is played by the")):
+        with pytest.raises(ConfigError, match=f"^--device {choice}: {why}.*\nhelp: give auto"):
+            CliRunner().invoke(
+                cli.cli, ["bench", "device", "--device", choice], catch_exceptions=False,
+                standalone_mode=False,
+            )  # fmt: skip
 
 
 def test_nothing_imports_cuda_that_needs_none():
