@@ -55,6 +55,11 @@ KEPT = ("e.metrics.", "e.cash")
 ORDERS = "e.metrics.orders"
 SAMPLE_POINTS, SAMPLE_INSTANTS, SAMPLE_BARS = 3, 2_000, 4_000
 """What the interpreter runs; of a universe no more instants than have so many bars."""
+POINTS = 64
+"""Of the params' ranges, where nobody says how many."""
+FEW_POINTS, KERNEL_VALUES = 8, 1 << 28
+"""How few they become, all elements of a vector, where kernels would read more values of windows
+than these: so many take half a minute on all targets of two cores."""
 HASH_CHARS = 16
 GPUS_MAX = 16
 DRAWS = 50
@@ -152,7 +157,7 @@ def verify(
     checked: Checked,
     say: Say,
     *,
-    points: int,
+    points: int | None,
     seed: int,
     precision: Precision = "f64",
     progress: Progress | None = None,
@@ -160,14 +165,20 @@ def verify(
 ) -> list[tuple[str, list[Outcome]]]:
     """What all targets leave of drawn points, and of a sample the interpreter and the first one.
 
-    Each with a line that says what was run. `progress` is told of how many lanes of all targets
-    have run; `options` are those of `arrange`; raises DataError or ConfigError.
+    Each with a line that says what was run. Where nobody says how many `points`, they are POINTS
+    over all events, or what `_lightened` leaves of those. `progress` is told of how many lanes of
+    all targets have run; `options` are those of `arrange`; raises DataError or ConfigError.
     """
     hold_hosted(checked, "a proof")
     arranged = arrange(checked, **options)
     checked = arranged.sized(checked)
-    drawn = draw(checked, arranged, points, np.random.default_rng(seed))
-    lanes = Lanes(checked, arranged, drawn, materialised(arranged.data), precision)
+    drawn = draw(checked, arranged, points or POINTS, np.random.default_rng(seed))
+    lanes = whole = Lanes(checked, arranged, drawn, materialised(arranged.data), precision)
+    if points is None:
+        lanes = _lightened(whole, np.random.default_rng(seed))
+    title = str(lanes)
+    if lanes is not whole:
+        title += f" (of {whole}, for its kernels are heavy; --points {POINTS} runs all)"
     machine = targets(usual_plan(checked, len(lanes.events)), say)
     words = lanes.work(NO_COLUMNS).own
     if is_large(words):
@@ -175,7 +186,7 @@ def verify(
         plans = {target.plan for target in machine if target.plan.hoisted}
         loads = [Target("scalar, columns", CpuRunner(load=cpu.scalar), plan) for plan in plans]
         machine = [machine[0], *loads]
-    sample = _sampled(lanes, np.random.default_rng(seed))
+    sample = _sampled(whole, np.random.default_rng(seed))
     oracle = Target("interpreter", InterpretedRunner())
     beside = [oracle, machine[0]]
     total = len(lanes.points) * len(machine) + len(sample.points) * len(beside)
@@ -189,7 +200,7 @@ def verify(
 
     ran(0)
     return [
-        (str(lanes), compared(lanes, machine, ran)),
+        (title, compared(lanes, machine, ran)),
         (f"a sample: {sample}", compared(sample, beside, ran)),
     ]
 
@@ -396,12 +407,31 @@ def draw(
 
 
 def _sampled(lanes: Lanes, rng: np.random.Generator) -> Lanes:
-    """A few of the points over a window of the events."""
-    few = rng.choice(len(lanes.points), min(SAMPLE_POINTS, len(lanes.points)), replace=False)
-    ends = np.append(0, _ends(lanes.events))
-    strategy, count = lanes.checked.strategy, SAMPLE_INSTANTS
-    if strategy.universe is not None:
+    """What the interpreter runs."""
+    count = SAMPLE_INSTANTS
+    if lanes.checked.strategy.universe is not None:
         count = min(count, SAMPLE_BARS // lanes.checked.instruments + 1)
+    return _part(lanes, SAMPLE_POINTS, count, rng)
+
+
+def _lightened(lanes: Lanes, rng: np.random.Generator) -> Lanes:
+    """What all targets run in about a minute: these lanes, or where kernels are heavy fewer points,
+    and where that is not enough a window in which each kernel is warm for half of the bars."""
+    windows = [n for one in lanes.checked.library.kernels.values() for n in one.windows]
+    most = KERNEL_VALUES // max(sum(windows), 1)  # events of all lanes together
+    count, n_events = len(lanes.points), len(lanes.events)
+    if count * n_events <= most:
+        return lanes
+    few = min(count, max(FEW_POINTS, most // n_events))
+    instants = len(_ends(lanes.events)) * most // (few * n_events)
+    return _part(lanes, few, max(instants, 2 * max(windows)), rng)
+
+
+def _part(lanes: Lanes, n_points: int, count: int, rng: np.random.Generator) -> Lanes:
+    """A few of the points over a window of so many instants."""
+    few = rng.choice(len(lanes.points), min(n_points, len(lanes.points)), replace=False)
+    ends = np.append(0, _ends(lanes.events))
+    strategy = lanes.checked.strategy
     first = int(rng.integers(max(len(ends) - count, 1)))
     if strategy.ticks or (strategy.universe is not None and strategy.universe.traits):
         first = 0  # what is told once: without its snapshot there is no book, and nobody a member

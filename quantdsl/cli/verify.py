@@ -27,9 +27,7 @@ IDLE = (
 @click.option(
     "--points",
     type=click.IntRange(1, 100_000),
-    default=64,
-    show_default=True,
-    help="Points of the params' ranges to run.",
+    help="Points of the params' ranges to run  [default: 64, fewer where kernels are heavy]",
 )
 @click.option(
     "--precision",
@@ -44,7 +42,7 @@ def command(
     data: str | None,
     sets: tuple[str, ...],
     config: Path | None,
-    points: int,
+    points: int | None,
     seed: int,
     precision: "Precision",
 ) -> int:

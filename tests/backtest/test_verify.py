@@ -101,6 +101,42 @@ def test_the_interpreter_trades_what_members_and_groups_decide(tmp_path) -> None
     assert len(hashes) == 2
 
 
+HEAVY = """language 1
+kernel part(r: window[float, 16], n: const int) -> float:
+    var sum = 0.0
+    for i in 0..<min(n, r.len):
+        sum += r[i]
+    return sum
+
+strategy Heavy:
+    bars 1d
+    param n = 4 in 2..15 step 1
+    param far = 1 in 1..9 step 1
+    let moved = part(close / close[1], n)
+    on bar:
+        if flat and moved > float(n):
+            buy(1 share)
+        elif long and moved * far < float(n):
+            close_position()
+"""
+
+
+def test_heavy_kernels_are_sampled_and_it_is_said(tmp_path, monkeypatch) -> None:
+    """It took minutes, of which nobody had been told."""
+    path = tmp_path / "heavy.qdsl"
+    path.write_text(HEAVY, encoding="utf-8")
+    checked = checked_of(path)
+    (whole, _), _ = verify(checked, lambda _: None, points=None, seed=1)
+    assert whole == "64 points, 501 events"  # the kernel is not heavy as it is
+    monkeypatch.setattr(module, "KERNEL_VALUES", 1 << 14)
+    (part, machine), _ = verify(checked, lambda _: None, points=None, seed=1)
+    assert part.startswith(f"8 points, 128 events (of {whole}, for its kernels are heavy; ")
+    assert len({outcome.hash for outcome in machine}) == 1
+    assert min(outcome.orders for outcome in machine) > 0
+    (again, _), _ = verify(checked, lambda _: None, points=64, seed=1)
+    assert again == whole
+
+
 def test_the_seed_decides_the_points() -> None:
     checked = checked_of(SMA_CROSS)
     hashes = [verify(checked, print, points=5, seed=n)[0][1][0].hash for n in (1, 1, 2)]
