@@ -1,5 +1,7 @@
 """Kernels over many instruments: one core, the simulated device and a GPU leave the same words."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -180,6 +182,13 @@ class Doubled:
     def __call__(self, grid, block, arguments):
         self.launches.append((grid, block))
         words_at(arguments[PLACE_OF_Y], 9).view(np.float64)[:] *= 2.0
+
+
+def test_the_kernels_that_the_documents_time_leave_the_bits_of_a_core(capsys):
+    """No command made the figures of docs/kernels.md again."""
+    path = Path(__file__).parents[2] / "bench" / "kernels.qdsl"
+    assert cli.run(["bench", "kernels", str(path), "--size", "n=4100"]) == 0  # two tiles of a sort
+    assert capsys.readouterr().out.count(", simulated, the same bits\n") == 10
 
 
 def test_the_command_refuses_what_it_cannot_do(tmp_path, capsys):
