@@ -30,8 +30,8 @@ POINTS = (1_000, 10_000, 100_000)
 LIMIT_S = 60.0
 PATIENCE_S = 600.0
 """What would take longer is left out."""
-NEAR = 0.95
-"""So much of the limit is near enough to it."""
+AIMED, TRIES = 0.97, 3
+"""How near to the limit a try goes, and how many there are."""
 
 
 def prepared(points: int) -> list[Sweep]:
@@ -70,15 +70,15 @@ def measure(device: Runner) -> dict[str, Any]:
 
 
 def most_within(limit_s: float, found: Mapping[int, float], device: Runner) -> int:
-    """The most points that take at most so long, to a twentieth of it; from some that are timed."""
+    """The most points that were seen to take at most so long, of some that are timed and a few more
+    tries near the limit."""
     timed_s = dict(found)
-    while True:
+    for _ in range(TRIES):
         (one, one_s), (two, two_s) = sorted(timed_s.items(), key=lambda p: abs(p[1] - limit_s))[:2]
-        if NEAR * limit_s <= one_s <= limit_s or (one == FASTS * SLOWS and one_s <= limit_s):
-            return one
-        more = ((1 + NEAR) / 2 * limit_s - one_s) * (two - one) / (two_s - one_s)
+        more = (AIMED * limit_s - one_s) * (two - one) / (two_s - one_s)
         points = min(int(one + more), FASTS * SLOWS)
         timed_s[points] = timed(points, device)
+    return max(points for points, taken in timed_s.items() if taken <= limit_s)
 
 
 def timed(points: int, device: Runner) -> float:
