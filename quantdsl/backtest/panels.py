@@ -88,7 +88,6 @@ class PanelTurn:
         made = kernels(signals, self.stages, Form())
         self.warm = made.warm
         self.columns = made.columns
-        self.common = frozenset(name for one in made.all for name in one.common)
         self.shown_common = [n for one in made.all for n in one.shown_common]
         equations = {one.place.name: one for one in checked.strategy.equations.all}
         self.nothing = {
@@ -218,8 +217,10 @@ class Block:
         gaps = state.dealing.gaps
         self.seen = state.seen[:n].astype(bool) if gaps else None
         self.usual = not gaps and int(state.bars[: state.turn.count].min()) >= self.turn.warm
+        self.common: dict[str, Int64s] = {}
+        """The columns of one word an instant."""
         self.by_bar: set[str] = set()
-        """The columns that stand by the instruments' own bars, where there are gaps."""
+        """The others that stand by the instruments' own bars, where there are gaps."""
         self.shown_by_bar: set[int] = set()
         self.bars = np.full(self.turn.lanes, n) if self.seen is None else self.seen.sum(axis=0)
         if self.seen is not None:
@@ -233,19 +234,17 @@ class Block:
         """Run the kernels; time, instrument and the shown columns of each bar."""
         kernels = self.turn.usual if self.usual else self.turn.any
         for one, states in zip(kernels, self.state.states, strict=True):
-            names = one.kernel.reads
-            if one.kernel.stage.across:
-                self.stand(names, by_bar=False)
+            stage = one.kernel.stage
+            self.stand(one.kernel.reads, each=not stage.across)
+            if stage.across:
                 self.across(one)
-                self.shown_by_bar -= set(one.kernel.stage.shown)
             else:
-                self.spread(names)
-                self.stand(names, by_bar=True)
                 self.along(one, states)
-                if self.seen is not None:
-                    self.by_bar |= set(one.kernel.writes)
-                    self.shown_by_bar |= set(one.kernel.stage.shown)
-            self.by_bar -= one.kernel.common
+            if self.seen is not None and not stage.across:
+                self.by_bar |= set(one.kernel.writes)
+                self.shown_by_bar |= set(stage.shown)
+            for name in one.kernel.common:
+                self.common[name] = self.column(name)[0, : self.n, 0].copy()
         return self.told()
 
     # ---- kernels --------------------------------------------------------------------------
@@ -306,27 +305,34 @@ class Block:
 
     # ---- columns --------------------------------------------------------------------------
 
-    def spread(self, names: Iterable[str]) -> None:
-        """One number for all is one for each."""
-        for name in set(names) & self.turn.common:
-            self.broadcast(self.state.cells[self.turn.columns[name]])
+    def column(self, name: str) -> Int64s:
+        """A column between kernels: [group, instant, lane]."""
+        return self.state.cells[self.turn.columns[name]]
 
-    def stand(self, names: Iterable[str], *, by_bar: bool) -> None:
-        """Have columns stand by the instruments' own bars, or by instant."""
-        if self.seen is None:
-            return
+    def stand(self, names: Iterable[str], *, each: bool) -> None:
+        """Have columns stand as a kernel reads them: by the bars of each instrument, or by instant.
+
+        One word for all is one for each there.
+        """
         for name in names:
-            if (name in self.by_bar) != by_bar:
-                column = self.state.cells[self.turn.columns[name]].reshape(-1)
-                moved = column[self.cell if by_bar else self.bar_cell]
-                if not by_bar:
+            if name in self.common:
+                self.spread(self.column(name), self.common[name], each=each)
+            elif self.seen is not None and (name in self.by_bar) != each:
+                column = self.column(name).reshape(-1)
+                moved = column[self.cell if each else self.bar_cell]
+                if not each:
                     column[:] = self.turn.nothing[name]
-                column[self.bar_cell if by_bar else self.cell] = moved
-                (self.by_bar.add if by_bar else self.by_bar.discard)(name)
+                column[self.bar_cell if each else self.cell] = moved
+                (self.by_bar.add if each else self.by_bar.discard)(name)
 
-    def broadcast(self, column: Int64s) -> None:
-        """The one word of each instant to all instruments."""
-        column[:, : self.n] = column[0, : self.n, :1].copy()
+    def spread(self, column: Int64s, words: Int64s, *, each: bool) -> None:
+        """A word an instant into a column: to each instrument, or where one is read for all."""
+        if not each:
+            column[0, : self.n] = words[:, None]
+        elif self.seen is None:
+            column[:, : self.n] = words[:, None]
+        else:
+            column.reshape(-1)[self.bar_cell] = words[self.at]
 
     def told(self) -> Int64s:
         """Time, instrument and the shown columns of each bar, in order of time."""

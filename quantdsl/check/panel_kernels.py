@@ -527,7 +527,7 @@ class _Across(_Builder):
         return self.built(
             body,
             written,
-            () if self.flat else common,
+            () if self.flat else [name for name in written if name in common],
             points=("number",) if counters and not self.flat else (),
             shown_common=() if self.flat else alone,
             replaced=tuple(self._replaced(SORTS_OF_BLOCK if self.flat else SORTS)),

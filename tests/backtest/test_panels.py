@@ -230,6 +230,27 @@ def test_bars_lack_for_a_while(tmp_path: Path) -> None:
     both.hold()
 
 
+READ_AGAIN = """language 1
+strategy Again:
+    "One number for all, read along time, then across, then along time once more."
+    bars 1d
+    universe "ALL"
+    let ret  = close / close[1] - 1
+    let mean = xs.mean(ret)
+    let rest = ret - mean
+    let high = xs.top(rest, 20% if mean > 0 else 40%)
+    let last = ts.mean(xs.zscore(rest), 3) + mean
+"""
+
+
+def test_one_number_for_all_is_read_again() -> None:
+    """By an instrument that lacks bars, the first one too, and by what comes after it."""
+    closes = whole(9, 60)
+    for name in ("A000", "A004"):
+        closes[name][10:20] = [None] * 10
+    Both(READ_AGAIN, data=table(closes)).hold()
+
+
 def test_pieces_of_any_size(tmp_path: Path) -> None:
     """A piece holds whole instants, and ends anywhere in a block, or holds several blocks."""
     closes = whole(3, 3 * INSTANTS_MAX)
