@@ -21,7 +21,7 @@ import pyarrow as pa
 from quantdsl.backtest.panel_device import DeviceTurn
 from quantdsl.backtest.prepare import arrange
 from quantdsl.check import compile_file
-from quantdsl.check.panel_kernels import SEEN
+from quantdsl.check.panel_words import SEEN
 from quantdsl.check.signal_turn import Signals
 from quantdsl.devices.cuda.device import open_device
 from quantdsl.devices.cuda.measure import Bench

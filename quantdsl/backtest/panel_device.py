@@ -17,19 +17,11 @@ from quantdsl.backtest.panel_events import Dealer
 from quantdsl.backtest.panels import units
 from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
+from quantdsl.check.panel_builder import AHEAD, MONEY, SKIPPED, Form, Kernel
 from quantdsl.check.panel_deal import Table
-from quantdsl.check.panel_kernels import (
-    AHEAD,
-    INSTANTS,
-    MONEY,
-    SEEN,
-    SKIPPED,
-    Form,
-    Kernel,
-    kernels,
-    of_host,
-)
+from quantdsl.check.panel_kernels import kernels
 from quantdsl.check.panel_parts import parts
+from quantdsl.check.panel_words import SEEN, of_host
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
 from quantdsl.data.events import Data
 from quantdsl.data.tick_data import RunData
@@ -259,9 +251,8 @@ class _Going:
     def full(self) -> Iterator[_Done]:
         """Start the chunk that is filled, and give the one before."""
         turn, n, gaps = self.turn, self.dealing.filled, self.dealing.gaps
-        if INSTANTS in turn.columns:
-            ticks = self.before + 1 + np.arange(n)
-            self.cells[turn.columns[INSTANTS], :n] = ticks[:, None]
+        for name, words in self.dealing.of_instants(self.before).items():
+            self.cells[turn.columns[name], :n] = words[:, None]
         # Lanes that are nobody's are like the last: prices of 0 would be divided the long way.
         self.cells[:, :n, turn.count :] = self.cells[:, :n, turn.count - 1 : turn.count]
         seen = None

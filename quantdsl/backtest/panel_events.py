@@ -6,7 +6,7 @@ import numpy.typing as npt
 from quantdsl.backtest.program import Memory
 from quantdsl.check.cross import nothing
 from quantdsl.check.panel_deal import COMPLETE, ENTRY, FILLED, Table, deal_module
-from quantdsl.check.panel_kernels import FACTOR
+from quantdsl.check.panel_words import CLOCK, FACTOR, INSTANTS
 from quantdsl.check.strategy import Strategy
 from quantdsl.check.types import Type
 from quantdsl.check.universe import initial
@@ -46,9 +46,11 @@ class Dealing:
         table = dealer.table
         begins = [[kept_begins(name, table)] * table.lanes for name in table.kept]
         self.now = np.array(begins, np.int64).reshape(-1)
-        self.times = np.empty(table.instants, np.int64)
+        self.table = table
+        self.clock = np.zeros((2, table.instants), np.int64)
+        self.times, self.midnights = self.clock
         self.program, self.words = dealer.program, dealer.words.copy()
-        self.told = np.zeros(2, np.int64)
+        self.told = np.zeros(3, np.int64)
 
     @property
     def filled(self) -> int:
@@ -65,13 +67,23 @@ class Dealing:
         return int(
             self.program.call(
                 ENTRY, self.words, events.reshape(-1), len(events), cells.reshape(-1),
-                seen.reshape(-1), self.times, self.now, self.told,
+                seen.reshape(-1), self.clock.reshape(-1), self.now, self.told,
             )
         )  # fmt: skip
 
+    def of_instants(self, before: int) -> dict[str, Int64s]:
+        """What the columns of one word an instant hold; so many instants were before."""
+        n = self.filled
+        words = {
+            INSTANTS: before + 1 + np.arange(n),
+            CLOCK["now"]: self.times[:n],
+            CLOCK["midnight"]: self.midnights[:n],
+        }
+        return {name: one for name, one in words.items() if name in self.table.columns}
+
     def empty(self) -> None:
         """The rows have been taken."""
-        self.told[:] = 0
+        self.told[[FILLED, COMPLETE]] = 0
 
 
 def kept_begins(name: str, table: Table) -> int:

@@ -7,18 +7,19 @@ from quantdsl.backtest.stages import ARCHITECTURE
 from quantdsl.check import Checked
 from quantdsl.check.columns import WORD_BYTES
 from quantdsl.check.cross import Gather
-from quantdsl.check.panel_kernels import (
-    FACTOR,
-    INSTANTS,
-    TRAIT,
-    Form,
-    Kernel,
-    kernels,
-    of_host,
-)
+from quantdsl.check.panel_builder import Form, Kernel
+from quantdsl.check.panel_kernels import kernels
 from quantdsl.check.panel_parts import parts
 from quantdsl.check.panel_stages import stages, unstaged
-from quantdsl.check.panel_words import INSTANTS_MAX
+from quantdsl.check.panel_words import (
+    CLOCK,
+    FACTOR,
+    INSTANTS,
+    INSTANTS_MAX,
+    OF_INSTANTS,
+    TRAIT,
+    of_host,
+)
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
 from quantdsl.codegen.cubin import Cubin
 from quantdsl.codegen.ptx import target_of
@@ -33,7 +34,12 @@ FLOPS = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "sqrt": 1}
 FMA_FLOPS = 2
 PLANNED_INSTRUMENTS, PLANNED_INSTANTS = 5_000, 2_520
 """The panel whose placement is told: a plan has no data."""
-HOST_NAMES = {FACTOR: "factor of adjusted prices", INSTANTS: "number of the instant"}
+HOST_NAMES = {
+    FACTOR: "factor of adjusted prices",
+    INSTANTS: "number of the instant",
+    CLOCK["now"]: "time of the instant",
+    CLOCK["midnight"]: "midnight of its session",
+}
 
 
 def panel_plan(checked: Checked) -> Iterator[str]:
@@ -52,16 +58,18 @@ def panel_plan(checked: Checked) -> Iterator[str]:
     moved = 0
     for number, kernel in enumerate(made.all):
         read, written = len(kernel.reads), len(kernel.writes) + len(kernel.stage.shown)
-        moved += WORD_BYTES * (read + written)
+        whole = kernel.stage.whole
+        moved += 0 if whole else WORD_BYTES * (read + written)
+        of = " an instant" if whole else ""
         yield f"  {number + 1}. {_kernel(checked, kernel)}"
         names = [_name(turn, name) for name in kernel.reads]
-        yield f"     reads {', '.join(names) or 'nothing'}: {WORD_BYTES * read} bytes"
+        yield f"     reads {', '.join(names) or 'nothing'}: {WORD_BYTES * read} bytes{of}"
         names = [turn.shown[n].name for n in kernel.stage.shown]
         kept = ", ".join(_name(turn, name) for name in kernel.writes)
         between = f"for a later one {kept}" if kept else ""
         told = "; ".join(filter(None, (", ".join(names), between)))
-        yield f"     writes {told}: {WORD_BYTES * written} bytes"
-    given = [name for name in made.columns if of_host(name) and name != INSTANTS]
+        yield f"     writes {told}: {WORD_BYTES * written} bytes{of}"
+    given = [name for name in made.columns if of_host(name) and name not in OF_INSTANTS]
     least = WORD_BYTES * (len(given) + len(turn.shown))
     yield (
         f"  Moved {moved} bytes a bar; the least is {least}: {len(given)} words in, "
@@ -89,7 +97,8 @@ def _on_a_gpu(checked: Checked, turn: Signals, size: Size) -> Iterator[str]:
         "bits:"
     )
     for number, step in enumerate(steps):
-        how = "a thread an instrument" if not step[0].across else "a block of threads an instant"
+        how = "a block of threads an instant" if step[0].across else "a thread an instrument"
+        how += ", each the universe as a whole" if step[0].whole else ""
         pairs = list(zip(step, each, strict=False))
         cut = [in_pieces(checked, kernel, stage.window, size) for stage, kernel in pairs]
         streams = sum(map(len, cut))
@@ -145,8 +154,9 @@ def _kernel(checked: Checked, kernel: Kernel) -> str:
         names = sorted(node.func for node in expressions(lane.body) if isinstance(node, ops.Call))
         return f"across: a lane an instant, {', '.join(names)}"
     fused = f"{count} equations in one loop" if count > 1 else "1 equation"
+    lanes = "one lane, the universe as a whole" if kernel.stage.whole else "a lane an instrument"
     return (
-        f"along time: a lane an instrument, {fused}, "
+        f"along time: {lanes}, {fused}, "
         f"{_flops(checked, lane.body)} float operations where no indicator loops"
     )
 

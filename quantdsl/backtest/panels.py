@@ -21,16 +21,9 @@ from quantdsl.backtest.panel_events import Dealer, nothing_word
 from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
 from quantdsl.check.functions import BAR_UNITS
+from quantdsl.check.panel_builder import COUNT, LANE, MONEY, Form, Kernel
 from quantdsl.check.panel_deal import Table
-from quantdsl.check.panel_kernels import (
-    COUNT,
-    INSTANTS,
-    LANE,
-    MONEY,
-    Form,
-    Kernel,
-    kernels,
-)
+from quantdsl.check.panel_kernels import kernels
 from quantdsl.check.panel_stages import stages
 from quantdsl.check.panel_words import INSTANTS_MAX
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
@@ -103,7 +96,8 @@ class PanelTurn:
     def usual(self) -> list[Loaded]:
         """The kernels for blocks in which every instrument has every bar, and is warm."""
         made = kernels(self.signals, self.stages, Form(usual=True), self.columns).all
-        known = {one.kernel.stage: one for one in self.any if one.kernel.stage.across}
+        always = [one for one in self.any if not one.kernel.stage.of_instruments]
+        known = {one.kernel.stage: one for one in always}
         return [known.get(one.stage) or self.loaded([one])[0] for one in made]
 
     def loaded(self, made: Iterable[Kernel]) -> list[Loaded]:
@@ -165,11 +159,11 @@ class PanelState:
         """The columns between kernels."""
         self.seen = np.zeros((INSTANTS_MAX, lanes), np.int64)
         self.dealing = turn.dealer.begin()
+        stages = [(one.kernel.stage, len(one.memory.words)) for one in turn.any]
+        groups = [0 if s.across else 1 if s.whole else lanes // WIDTH for s, _ in stages]
         self.states = [
-            NONE
-            if one.kernel.stage.across
-            else np.empty((lanes // WIDTH, len(one.memory.words), WIDTH), np.int64)
-            for one in turn.any
+            np.empty((count, words, WIDTH), np.int64)
+            for count, (_, words) in zip(groups, stages, strict=True)
         ]
 
     def taken(self, events: Events) -> Iterator[Int64s]:
@@ -189,9 +183,6 @@ class PanelState:
     def block(self) -> Int64s:
         """i64[word, row] of the instants that are there; then the block is empty."""
         n = self.dealing.filled
-        if INSTANTS in self.turn.columns:
-            ticks = self.instants + 1 + np.arange(n)
-            self.cells[self.turn.columns[INSTANTS], :, :n] = ticks[:, None]
         block = Block(self, n)
         rows = block.rows()
         self.instants += n
@@ -206,7 +197,8 @@ class Block:
 
     Columns stand by instant where kernels across read and write them, and by the instruments' own
     bars where those along time do: the same words where every instrument has every bar. There the
-    shown ones are written where the table has them.
+    shown ones are written where the table has them. What there is one of at an instant is kept
+    apart, and put where the next kernel reads it.
     """
 
     def __init__(self, state: PanelState, n: int) -> None:
@@ -217,7 +209,7 @@ class Block:
         gaps = state.dealing.gaps
         self.seen = state.seen[:n].astype(bool) if gaps else None
         self.usual = not gaps and int(state.bars[: state.turn.count].min()) >= self.turn.warm
-        self.common: dict[str, Int64s] = {}
+        self.common = state.dealing.of_instants(state.instants)
         """The columns of one word an instant."""
         self.by_bar: set[str] = set()
         """The others that stand by the instruments' own bars, where there are gaps."""
@@ -235,12 +227,12 @@ class Block:
         kernels = self.turn.usual if self.usual else self.turn.any
         for one, states in zip(kernels, self.state.states, strict=True):
             stage = one.kernel.stage
-            self.stand(one.kernel.reads, each=not stage.across)
+            self.stand(one.kernel.reads, each=stage.of_instruments)
             if stage.across:
                 self.across(one)
             else:
                 self.along(one, states)
-            if self.seen is not None and not stage.across:
+            if self.seen is not None and stage.of_instruments:
                 self.by_bar |= set(one.kernel.writes)
                 self.shown_by_bar |= set(stage.shown)
             for name in one.kernel.common:
@@ -250,9 +242,11 @@ class Block:
     # ---- kernels --------------------------------------------------------------------------
 
     def along(self, one: Loaded, states: Int64s) -> None:
-        """A kernel along time."""
+        """A kernel along time; what is of the universe as a whole has every bar."""
         lanes, n = self.turn.lanes, self.n
-        if not self.usual:
+        if one.kernel.stage.whole:
+            lanes = self.turn.target.lanes  # all of them the same
+        elif not self.usual:
             n = int(self.bars.max())
             self.write(one, states)
         self.run(one, lanes, n, states, START if not self.state.instants else 0)
@@ -288,7 +282,7 @@ class Block:
             )  # fmt: skip
 
         end = lanes
-        if not one.kernel.stage.across:
+        if one.kernel.stage.of_instruments:
             vector = self.turn.target.lanes
             end = self.turn.count // vector * vector
             if end < self.turn.count:
@@ -307,7 +301,8 @@ class Block:
 
     def column(self, name: str) -> Int64s:
         """A column between kernels: [group, instant, lane]."""
-        return self.state.cells[self.turn.columns[name]]
+        column: Int64s = self.state.cells[self.turn.columns[name]]
+        return column
 
     def stand(self, names: Iterable[str], *, each: bool) -> None:
         """Have columns stand as a kernel reads them: by the bars of each instrument, or by instant.

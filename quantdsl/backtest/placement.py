@@ -15,9 +15,11 @@ from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
 from quantdsl.check.columns import WORD_BYTES
 from quantdsl.check.costs import Costs
-from quantdsl.check.panel_kernels import Form, Kernel, kernels, of_host
+from quantdsl.check.panel_builder import Form, Kernel
+from quantdsl.check.panel_kernels import kernels
 from quantdsl.check.panel_parts import parts
 from quantdsl.check.panel_stages import stages
+from quantdsl.check.panel_words import of_host
 from quantdsl.check.placing import Pin, pinned
 from quantdsl.check.signal_turn import Signals
 from quantdsl.devices.measured import Rates
@@ -34,9 +36,11 @@ STEP_NS = 1.0
 
 
 class Stage(Struct, frozen=True):
-    """One stage: whether it is across, and seconds on cores and on a GPU."""
+    """One stage: whether it is across, or of the universe as a whole, and seconds on cores and on a
+    GPU."""
 
     across: bool
+    whole: bool
     cores_s: float
     gpu_s: float
 
@@ -98,6 +102,7 @@ def placement(checked: Checked, turn: Signals, size: Size, cores: Rates, gpu: Ra
     made = [
         Stage(
             kernel.stage.across,
+            kernel.stage.whole,
             _on_cores(checked, kernel, size, cores),
             _on_gpu(checked, [(next(each), one.window) for one in step], size, gpu),
         )
@@ -113,11 +118,13 @@ def placement(checked: Checked, turn: Signals, size: Size, cores: Rates, gpu: Ra
 
 
 def _on_cores(checked: Checked, kernel: Kernel, size: Size, rates: Rates) -> float:
-    bars = size.instruments * size.instants
-    work = operations(checked, kernel, None) * (size.instants if kernel.stage.across else bars)
-    share = CORES_ACROSS if kernel.stage.across else CORES_ALONG
-    rate = rates.f64 / 2 * 1e9 * size.lanes * share
-    return max(work / rate, _bytes(kernel) * bars / (rates.bandwidth * 1e9))
+    """The universe as a whole has one lane, and one word an instant."""
+    stage, bars = kernel.stage, size.instruments * size.instants
+    work = operations(checked, kernel, None) * (bars if stage.of_instruments else size.instants)
+    share = CORES_ACROSS if stage.across else CORES_ALONG
+    rate = rates.f64 / 2 * 1e9 * (1 if stage.whole else size.lanes) * share
+    moved = _bytes(kernel) * (size.instants if stage.whole else bars)
+    return max(work / rate, moved / (rates.bandwidth * 1e9))
 
 
 def _on_gpu(
@@ -182,6 +189,7 @@ def placement_text(found: Placement, size: Size) -> Iterator[str]:
     )
     for number, one in enumerate(found.stages):
         kind = "across" if one.across else "along time"
+        kind += ", the universe as a whole" if one.whole else ""
         times = f"{seconds(one.cores_s)} on cores, {seconds(one.gpu_s)} on a GPU"
         yield f"  {number + 1}. {kind}: {times}"
     yield (

@@ -14,7 +14,8 @@ from quantdsl.backtest.panel_device import DeviceTurn
 from quantdsl.backtest.panels import PanelTurn
 from quantdsl.backtest.signals import PreparedSignals
 from quantdsl.backtest.turns import Events
-from quantdsl.check.panel_kernels import Form, kernels
+from quantdsl.check.panel_builder import Form
+from quantdsl.check.panel_kernels import kernels
 from quantdsl.check.panel_stages import stages, unstaged
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
 from quantdsl.check.types import MISSING

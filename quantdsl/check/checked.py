@@ -26,7 +26,7 @@ from quantdsl.check.library import NO_BOOK, SINGLE_RUN, USES, Library, book_size
 from quantdsl.check.lowered import Lowered, lowered, without_range
 from quantdsl.check.market import ENGINE
 from quantdsl.check.modules import Module
-from quantdsl.check.panel_kernels import Kernel
+from quantdsl.check.panel_builder import Kernel
 from quantdsl.check.panel_words import INSTANTS_MAX
 from quantdsl.check.precompiled import source_digest
 from quantdsl.check.signal_turn import ENTRY, Signals

@@ -42,11 +42,16 @@ def for_all(cx: Context, value: Value, help: str) -> Value:
     """The value, or an error where it counts in ticks or lots of the one instrument at hand, and
     what is being built is of the universe.
     """
-    if value.bad or THIS not in nodes((ops.Return(value.ir),)):
+    if value.bad or not of_one(value.ir):
         return value
     return cx.error(
         "QD0307", "of which instrument? This is one number for all of them", value.span, help=help
     )
+
+
+def of_one(*exprs: ops.Expr) -> bool:
+    """Whether expressions name the one instrument at hand."""
+    return any(THIS in nodes((ops.Return(expr),)) for expr in exprs)
 
 
 MARKET = frozenset({"open", "high", "low", "close", "volume"})
@@ -301,13 +306,16 @@ class Equations(Struct):
         self.lines[ring.place.name] = cx.line(node)
         assert value.series is not None
         warm = tuple((clock, need.plus(index.ir, index.high)) for clock, need in value.series.warm)
-        return Value(
+        past = Value(
             value.type,
             ring.at(index.ir),
             node.span,
             unit=value.unit,
             series=Series(value.series.clocks, warm),
         )
+        whole = cx.strategy is not None and cx.strategy.universe and not value.series.panel
+        # Of a universe as a whole it is computed once, where that is, for all who ask.
+        return self.keep(cx, past) if whole else past
 
     def window(self, cx: Context, value: Value, length: int) -> Value:
         """The last `length` values of a series, newest first, as a kernel reads them."""

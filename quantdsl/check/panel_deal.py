@@ -2,10 +2,12 @@
 
     deal(state, events, n, cells, seen, times, now, told) -> how many events were taken
 
-Whole instants are taken while there is room. `now` are the traits of each instrument and what its
-prices are adjusted by, `told` words that both sides write: the rows that are filled, and those of
-them in which every instrument has a bar. The state is what the core computes such a factor from,
-and where it stands in the core's own: each instrument's last close, and what a tick of it is worth.
+Whole instants are taken while there is room. `times` are those of the rows, then when the days of
+their sessions began, where that is asked for. `now` are the traits of each instrument and what its
+prices are adjusted by, `told` words that both sides write: the rows that are filled, those of them
+in which every instrument has a bar, and when the day of the session at hand began. The state is
+what the core computes such a factor from, and where it stands in the core's own: each instrument's
+last close, and what a tick of it is worth.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,10 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from quantdsl.check.market import ENGINE
-from quantdsl.check.panel_kernels import FACTOR, TRAIT
 from quantdsl.check.panel_step import band
-from quantdsl.check.panel_words import INSTANTS_MAX, placed
-from quantdsl.check.step import BAR_WORDS, STATE_PARAM
+from quantdsl.check.panel_words import CLOCK, FACTOR, INSTANTS_MAX, TRAIT, placed
+from quantdsl.check.step import BAR_WORDS, OPENS, STATE_PARAM
 from quantdsl.events.codes import Action
 from quantdsl.events.layout import MORE, Kind, Trait
 from quantdsl.ir import ops
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
 
 ENTRY = "deal"
-FILLED, COMPLETE = range(2)
+FILLED, COMPLETE, MIDNIGHT = range(3)
 """The words of `told`."""
 EVENT = ops.StructType("Event")
 FIELDS = ("ts_event", "ts_recv", "head", "a", "b", "c", "d", "e")
@@ -58,6 +59,11 @@ class Table(Struct, frozen=True):
     def step(self) -> int:
         """Words of a column from an instant to the next."""
         return self.lanes if self.flat else WIDTH
+
+    @property
+    def has_midnight(self) -> bool:
+        """Whether somebody reads when the day of a session began."""
+        return CLOCK["midnight"] in self.columns
 
     @property
     def traits(self) -> tuple[Trait, ...]:
@@ -132,7 +138,7 @@ class _Dealer:
             ops.Let("kind", ops.I64_T, _bits(head, 32, 0xFF)),
             ops.Let("side", ops.I64_T, _bits(head, 40, 0xFF)),
             ops.Let("inst", ops.I64_T, _bits(head, 0, 0xFFFFFFFF)),
-            ops.If(is_bar, self.bar(), (*self.trait(), *self.adjust())),
+            ops.If(is_bar, self.bar(), (*self.trait(), *self.adjust(), *self.session())),
             ops.If(ops.Unary("not", band(head, MORE << 48)), ends),
         )
 
@@ -144,6 +150,9 @@ class _Dealer:
             index = ops.Var(f"i.{slot}")
             copy = ops.Assign(self.cell(name, index), self.now(name, index))
             stmts.append(ops.For(index.name, ops.i64(0), ops.i64(table.count), (copy,)))
+        if table.has_midnight:
+            at = _plus(ROW, ops.i64(table.instants))
+            stmts.append(ops.Assign(ops.Elem(ops.Var("times"), at), _told(MIDNIGHT)))
         whole = ops.Unary("bool_to_i64", ops.Binary("ieq", BARS, ops.i64(table.count)))
         complete, first = ops.Var("complete"), ops.Var("first")
         return (
@@ -205,6 +214,14 @@ class _Dealer:
                 ),
             ),
         )
+
+    def session(self) -> tuple[ops.Stmt, ...]:
+        """When the day of a session began, from its open on."""
+        if not self.table.has_midnight:
+            return ()
+        told = ops.Binary("ieq", KIND, ops.i64(Kind.SESSION))
+        opens = ops.Binary("and", told, ops.Binary("ieq", SIDE, ops.i64(OPENS)))
+        return (ops.If(opens, (ops.Assign(_told(MIDNIGHT), _word("a")),)),)
 
     def close(self) -> ops.Field:
         """The last close of the instrument at hand."""

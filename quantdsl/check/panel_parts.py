@@ -12,9 +12,12 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from quantdsl.check.columns import live
 from quantdsl.check.graph import Graph, Use, used
-from quantdsl.check.panel_kernels import Form, kernels
+from quantdsl.check.panel_builder import Form
+from quantdsl.check.panel_kernels import kernels
 from quantdsl.check.panel_shared import Sharing
 from quantdsl.check.panel_stages import Stage, stages
 from quantdsl.check.panel_windows import keeps, kept_words, window
@@ -73,7 +76,7 @@ class _Cutter:
         while len(groups) > PARTS_MAX:  # the cheapest ones together
             groups = [groups[0] + groups[1], *groups[2:]]
             groups.sort(key=lambda g: len(self.dear(_needed(g))))
-        return [self.part(group) for group in groups]
+        return [replace(self.part(group), whole=stage.whole) for group in groups]
 
     def paired(self, groups: list[Group]) -> list[Group]:
         """Groups, with two as one where their blocks are of the same things and end together: what

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quantdsl.check.calls import bind_size
 from quantdsl.check.cross import Across, Gather, Scatter
-from quantdsl.check.equations import Equation
+from quantdsl.check.equations import Equation, of_one
 from quantdsl.ir import ops
 from quantdsl.ir.walk import expressions, rebuild_expr
 
@@ -143,7 +143,9 @@ def shown_again(
     """
     across = {one.place for one in equations if isinstance(one, Across | Scatter)}
     floats = [
-        (n, one) for n, one in enumerate(table) if one.kind == "float" and one.value not in across
+        (n, one)
+        for n, one in enumerate(table)
+        if one.kind == "float" and of_one(one.value) and one.value not in across
     ]
     shown = {(one.value, one.warm): n for n, one in floats}
     for one in equations:

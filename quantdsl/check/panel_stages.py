@@ -2,20 +2,26 @@
 
 An equation of one instrument needs that instrument's own bars alone, so it can be computed over
 the whole of its history before the next instrument is looked at; and a cross-section needs one
-instant alone. What stands between is columns: a word for each instrument and bar. A stage holds
-all that can be computed from the columns before it, so there are as many stages along time as
-cross-sections are nested, and one more.
+instant alone. An equation of the universe as a whole, such as an average of what cross-sections
+have found, goes along time like one of an instrument that has a bar at every instant. What stands
+between is columns: a word for each instrument and bar, or one for each instant. A stage holds all
+that can be computed from the columns before it, so there are as many stages along time as
+cross-sections are nested, and one more, and as many of the universe as need each other's results
+by way of one of these.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from quantdsl.check.columns import live
-from quantdsl.check.cross import Across, Gather, Scatter
-from quantdsl.check.equations import OF_THIS, Equation
+from quantdsl.check.cross import Across, Scatter
+from quantdsl.check.equations import OF_THIS, Equation, of_one
 from quantdsl.check.graph import Graph, Use, fields, used
+from quantdsl.check.market import ENGINE
+from quantdsl.check.panel_step import of_each
+from quantdsl.check.panel_words import CLOCK
 from quantdsl.check.step import BASE_FIELDS
 from quantdsl.check.values import PANEL_SHIFT
 from quantdsl.ir.own import Window
@@ -28,8 +34,8 @@ if TYPE_CHECKING:
 class Stage(Struct, frozen=True):
     """Equations by number, in order, and the shown columns by number that are ready with them.
 
-    Along time they are those of one instrument, gathers included; `across` they are
-    cross-sections.
+    Along time they are those of one instrument, gathers included, or of the universe as a `whole`;
+    `across` they are cross-sections.
     """
 
     across: bool
@@ -39,6 +45,17 @@ class Stage(Struct, frozen=True):
     """The columns that it writes for later ones, where it is a part that has others beside it."""
     window: Window | None = None
     """What its equations look at, where that is no more than a window."""
+    whole: bool = False
+
+    @property
+    def of_instruments(self) -> bool:
+        """Whether a lane is an instrument."""
+        return not self.across and not self.whole
+
+
+WHOLE, ALONG, ACROSS = range(3)
+KINDS = 3
+"""Stages of these kinds take turns."""
 
 
 def stages(turn: "Signals") -> tuple[Stage, ...]:
@@ -58,13 +75,15 @@ def unstaged(strategy: "Strategy") -> str:
     if strategy.hosts:
         return "functions of the host bring columns of their own"
     engine = {one.name for one in BASE_FIELDS} - {"money_scale"}
-    for equation in strategy.equations.all:
-        if engine & fields(used(equation.value)):
+    clock = {(ENGINE.name, name) for name in CLOCK}
+    rings = strategy.equations.rings.values()
+    histories = {ring.place.name for ring in rings if ring.place.base != OF_THIS}
+    graph = Graph(strategy)
+    for equation, uses in zip(graph.all, graph.reads, strict=True):
+        if engine & fields(uses - clock):
             return f"line {equation.line} reads what the core keeps of a run"
-        if not isinstance(equation, Across | Gather) and equation.place.base != OF_THIS:
-            return f"line {equation.line} is an equation of the universe as a whole"
-    if any(ring.place.base != OF_THIS for ring in strategy.equations.rings.values()):
-        return "it looks back at a value of the universe as a whole"
+        if of_each(equation) and histories & fields(uses):
+            return f"line {equation.line} is given a window of the universe as a whole"
     return ""
 
 
@@ -81,7 +100,7 @@ class _Staging:
         self.at: dict[int, int] = {}
 
     def found(self) -> tuple[Stage, ...]:
-        """Even places are stages along time, odd ones across; empty ones are left out."""
+        """The kind of a stage is its place modulo KINDS; empty ones are left out."""
         direct = {n: self.column(one) for n, one in enumerate(self.turn.table)}
         roots: set[Use] = set()
         for n, one in enumerate(self.turn.table):
@@ -98,7 +117,8 @@ class _Staging:
     def made(self, at: int, evaluated: Sequence[int], ready: Sequence[int]) -> Stage:
         """The stage of one place."""
         return Stage(
-            across=at % 2 == 1,
+            across=at % KINDS == ACROSS,
+            whole=at % KINDS == WHOLE,
             equations=tuple(n for n in evaluated if self.at[n] == at),
             shown=tuple(n for n, place in enumerate(ready) if place == at),
         )
@@ -127,13 +147,14 @@ class _Staging:
     def stage(self, number: int) -> int:
         """Where an equation is computed, after all that it reads."""
         equation = self.graph.all[number]
+        kind = ALONG if of_each(equation) else WHOLE
         inputs = [n for n in self.graph.inputs(number) if n != number]
-        return self.after([(self.graph.all[n], self.at[n]) for n in inputs], equation)
+        return self.after(inputs, ACROSS if isinstance(equation, Across) else kind)
 
-    def after(self, inputs: list[tuple[Equation, int]], equation: Equation | None) -> int:
+    def after(self, inputs: Iterable[int], kind: int) -> int:
         """The first stage of its kind in which all inputs are there."""
-        at = max((stage for _, stage in inputs), default=0)
-        return at + ((at % 2 == 1) != isinstance(equation, Across))
+        at = max((self.at[n] for n in inputs), default=0)
+        return at + (kind - at) % KINDS
 
     def ready(self, column: "Column", number: int | None) -> int:
         """The stage that a shown column is ready with."""
@@ -147,7 +168,7 @@ class _Staging:
             for _, ring in kept
         }
         numbers |= {self.number[rings[n]] for n in names if rings.get(n) in self.number}
-        return self.after([(self.graph.all[n], self.at[n]) for n in numbers], None)
+        return self.after(numbers, ALONG if of_one(column.value, column.defined) else WHOLE)
 
 
 def across_of(

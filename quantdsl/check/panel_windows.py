@@ -13,6 +13,8 @@ from quantdsl.check.calls import bind_size
 from quantdsl.check.cross import Across, Gather, Scatter
 from quantdsl.check.equations import Equation
 from quantdsl.check.graph import Graph, fields, used
+from quantdsl.check.market import ENGINE
+from quantdsl.check.panel_step import of_each
 from quantdsl.ir import ops
 from quantdsl.ir.own import Window
 from quantdsl.ir.walk import expressions, rebuild_expr, statements
@@ -77,18 +79,20 @@ def _lens(turn: "Signals", graph: Graph, number: int) -> Iterator[int | None]:
         blocks = [size for _, size in _blocks(turn, value.func, value.sizes)]
         yield from (plain and blocks) or [None]
     names = fields(used(_without_histories(graph, value))) - own
-    known = {graph.all[n].place.name for n in graph.inputs(number)}
+    known = {graph.all[n].place.name for n in graph.inputs(number)} | {ENGINE.name}
     if not names <= known | {place.name for place in turn.strategy.bars.values()}:
         yield None
 
 
 def _behind(graph: Graph, number: int) -> set[int]:
-    """The equations that one is computed from."""
+    """The equations that one is computed from; those of the universe as a whole do not ask how
+    cross-sections have found what they are given."""
+    whole = not of_each(graph.all[number])
     found: set[int] = set()
     waiting = list(graph.inputs(number))
     while waiting:
         one = waiting.pop()
-        if one not in found:
+        if one not in found and not (whole and isinstance(graph.all[one], Across)):
             found.add(one)
             waiting += graph.inputs(one)
     return found

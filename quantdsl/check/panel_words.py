@@ -10,6 +10,23 @@ SPAN = ops.Field(STATE, "span")
 HERE = ops.Var("at")
 INSTANTS_MAX = 128
 """Instants of a block: the state of each instrument is moved once a block."""
+TRAIT = "trait."
+"""The beginning of the name of the column of a trait; its number follows."""
+FACTOR = "factor"
+"""The column of what prices are multiplied by where they are adjusted."""
+INSTANTS = "instants"
+"""The column of how many instants there have been, this one included."""
+CLOCK = {"now": "clock.now", "midnight": "clock.midnight"}
+"""Columns of what the engine knows of time: an instant's own, and when its session's day began."""
+OF_INSTANTS = (INSTANTS, *CLOCK.values())
+"""The columns of the host that hold one word an instant."""
+SEEN = "seen"
+"""The column of who has a bar, of flat columns."""
+
+
+def of_host(name: str) -> bool:
+    """Whether the host fills a column."""
+    return name.startswith(("bar.", TRAIT)) or name in (FACTOR, SEEN, *OF_INSTANTS)
 
 
 def at(buffer: ops.Var, column: int, where: ops.Expr = HERE) -> ops.Elem:

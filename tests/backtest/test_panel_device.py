@@ -13,7 +13,8 @@ from quantdsl.backtest.panels import PanelTurn
 from quantdsl.backtest.prepare import arrange
 from quantdsl.backtest.values import chosen
 from quantdsl.check import Checked, compile_file
-from quantdsl.check.panel_kernels import Form, kernels
+from quantdsl.check.panel_builder import Form
+from quantdsl.check.panel_kernels import kernels
 from quantdsl.check.panel_parts import PARTS_MAX, parts
 from quantdsl.check.signal_turn import Signals
 from quantdsl.codegen.cubin import assembled

@@ -350,8 +350,6 @@ def test_money_with_gaps_and_a_size_of_contract(tmp_path: Path) -> None:
     ("change", "why"),
     [
         (("let ret ", "bars 1w as slow\n    let old = slow.close\n    let ret "), "clocks"),
-        (("let past", "let half = ts.mean(xs.mean(ret), 5)\n    let past"), "as a whole"),
-        (("let past", "let half = xs.mean(ret)[2]\n    let past"), "as a whole"),
         (('universe "ALL"', ""), "no universe"),
     ],
 )
