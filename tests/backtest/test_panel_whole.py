@@ -25,6 +25,8 @@ from quantdsl.ir.own import Window
 from tests.backtest import test_panel_device, test_panels
 from tests.backtest.panel_programs import panel_program
 from tests.backtest.test_calendar_values import NEW_YORK
+from tests.backtest.test_every_target import assert_one_hash
+from tests.backtest.test_lane_entry import checked_text
 from tests.backtest.test_panels import files, targets, whole
 from tests.backtest.test_signal_panel import matrices, strategy_of
 from tests.backtest.test_signals import interpreted
@@ -203,6 +205,34 @@ def test_an_instrument_is_given_no_window_of_the_universe() -> None:
     text = KERNELS + "    let mixed = apart(ret, mean)\n"
     why = "line 19 is given a window of the universe as a whole"
     assert unstaged(compiled(text).strategy) == why
+
+
+HELD = """language 1
+strategy Held:
+    "What the market was decides, in equations and in handlers."
+    bars 1d
+    universe "ALL"
+    param look = 3 in 1..6 step 1
+    let ret    = close / close[1] - 1
+    let mean   = xs.mean(ret)
+    let m      = ta.macd(mean)
+    let up     = mean[1] > mean[look] or m.hist[2] > m[3].hist
+    let weight = xs.weights(ret - mean[2] + (ret[1] if up else 0.0))
+    on bar:
+        if mean[12] < 0 and not flat:
+            close_position()
+    at session_close - 5m:
+        if mean crosses above 0.0 or mean[4] > mean[5]:
+            rebalance(weight)
+    backtest:
+        fees = 1bps
+    risk:
+        max_gross = 300% of equity
+"""
+
+
+def test_histories_of_the_universe_are_the_same_on_every_target() -> None:
+    assert_one_hash(checked_text(HELD), 2_400)
 
 
 HOURS = """language 1

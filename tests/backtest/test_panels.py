@@ -369,6 +369,8 @@ strategy Adjusted:
     let wide  = ts.std(ret, 20)
     let score = xs.zscore(ret / wide)
     let calm  = ts.mean(score, 5) * adj.open
+    let trend = ta.ema(xs.mean(ret), 5)
+    let rest  = adj.close * trend[2] if now.day < 20 else trend
 """
 
 
