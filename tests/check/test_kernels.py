@@ -8,7 +8,7 @@ from quantdsl import cli
 from quantdsl.check import check_source
 from quantdsl.lang.diagnostics import apply_edits
 from quantdsl.lang.source import Source
-from tests.check.cases import kernel
+from tests.check.kernel_cases import kernel
 
 KINDS = {
     "elementwise": "return r[0] - r[1]",

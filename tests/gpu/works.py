@@ -39,6 +39,7 @@ from tests.backtest.kernel_programs import THREADED
 from tests.backtest.programs import strategy
 from tests.backtest.tensor_programs import TENSOR_PROGRAMS, drawn
 from tests.backtest.test_lane_entry import checked_of, checked_text, events_of, written
+from tests.backtest.test_panel_whole import FACTOR
 from tests.backtest.test_panels import ACROSS, ALONG, GROUPED, LOOKING, MEMBERS, files, whole
 from tests.codegen.lane_programs import random_lanes
 from tests.codegen.programs import S, random_float_bits, random_int, random_words
@@ -90,6 +91,7 @@ PANELS = {
     "grouped": GROUPED,
     "members": MEMBERS,
     "looking": LOOKING,
+    "factor": FACTOR,
     "twenty": TWENTY.read_text(),
     "quotients": QUOTIENTS,
 }
