@@ -24,7 +24,7 @@ from quantdsl.backtest.lane_code import lowered, settings, settled
 from quantdsl.backtest.prepare import Arranged, arrange, hold_admitted, hold_hosted
 from quantdsl.backtest.program import STATE, Memory
 from quantdsl.backtest.run import Progress
-from quantdsl.backtest.stream import materialised
+from quantdsl.backtest.stream import market_times, materialised
 from quantdsl.check import Checked
 from quantdsl.check.columns import LOAD_GPU, NO_COLUMNS, Plan, Scope
 from quantdsl.check.few import few_orders
@@ -55,6 +55,9 @@ KEPT = ("e.metrics.", "e.cash")
 ORDERS = "e.metrics.orders"
 SAMPLE_POINTS, SAMPLE_INSTANTS, SAMPLE_BARS = 3, 2_000, 4_000
 """What the interpreter runs; of a universe no more instants than have so many bars."""
+WARM_BARS, WARM_BARS_MAX = 4, 20_000
+"""Where that would end before a kernel is asked, one point runs until it was asked at so many bars,
+if no more bars of all instruments together lead there."""
 POINTS = 64
 """Of the params' ranges, where nobody says how many."""
 FEW_POINTS, KERNEL_VALUES = 8, 1 << 28
@@ -408,16 +411,25 @@ def draw(
 
 def _sampled(lanes: Lanes, rng: np.random.Generator) -> Lanes:
     """What the interpreter runs."""
-    count = SAMPLE_INSTANTS
+    count, instruments = SAMPLE_INSTANTS, lanes.checked.instruments
     if lanes.checked.strategy.universe is not None:
-        count = min(count, SAMPLE_BARS // lanes.checked.instruments + 1)
+        count = min(count, SAMPLE_BARS // instruments + 1)
+    bars = max(_windows(lanes), default=0) + WARM_BARS
+    warm = bars * len(_ends(lanes.events)) // len(market_times(lanes.events))
+    if warm > count and bars * instruments <= WARM_BARS_MAX:
+        return _part(lanes, 1, warm, rng)
     return _part(lanes, SAMPLE_POINTS, count, rng)
+
+
+def _windows(lanes: Lanes) -> list[int]:
+    """How far back kernels look."""
+    return [n for one in lanes.checked.library.kernels.values() for n in one.windows]
 
 
 def _lightened(lanes: Lanes, rng: np.random.Generator) -> Lanes:
     """What all targets run in about a minute: these lanes, or where kernels are heavy fewer points,
     and where that is not enough a window in which each kernel is warm for half of the bars."""
-    windows = [n for one in lanes.checked.library.kernels.values() for n in one.windows]
+    windows = _windows(lanes)
     most = KERNEL_VALUES // max(sum(windows), 1)  # events of all lanes together
     count, n_events = len(lanes.points), len(lanes.events)
     if count * n_events <= most:

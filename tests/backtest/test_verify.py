@@ -137,6 +137,17 @@ def test_heavy_kernels_are_sampled_and_it_is_said(tmp_path, monkeypatch) -> None
     assert again == whole
 
 
+def test_the_interpreter_asks_kernels_that_look_far_back(tmp_path, monkeypatch) -> None:
+    """Its sample of analog_gpu.qdsl ended before the window of 1,024 bars was full."""
+    monkeypatch.setattr(module, "SAMPLE_INSTANTS", 10)
+    path = tmp_path / "heavy.qdsl"
+    path.write_text(HEAVY, encoding="utf-8")
+    _, (sample, outcomes) = verify(checked_of(path), lambda _: None, points=None, seed=1)
+    assert sample == "a sample: 1 point, 20 events"
+    assert len({outcome.hash for outcome in outcomes}) == 1
+    assert outcomes[0].orders > 0
+
+
 def test_the_seed_decides_the_points() -> None:
     checked = checked_of(SMA_CROSS)
     hashes = [verify(checked, print, points=5, seed=n)[0][1][0].hash for n in (1, 1, 2)]
