@@ -29,6 +29,7 @@ from quantdsl.errors import UnavailableError
 from quantdsl.events.layout import Trait
 from quantdsl.ir import ops
 from quantdsl.ir.walk import expressions
+from quantdsl.report.words import plural
 
 FLOPS = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "sqrt": 1}
 FMA_FLOPS = 2
@@ -52,8 +53,8 @@ def panel_plan(checked: Checked) -> Iterator[str]:
         return
     made = kernels(turn, stages(turn), Form(usual=True))
     yield (
-        f"Signals: {len(made.all)} kernels over blocks of {INSTANTS_MAX} instants, on all cores; "
-        "bytes and operations are those of a bar, once all is warm."
+        f"Signals: {plural(len(made.all), 'kernel')} over blocks of {INSTANTS_MAX} instants, on "
+        "all cores; bytes and operations are those of a bar, once all is warm."
     )
     moved = 0
     for number, kernel in enumerate(made.all):
@@ -72,7 +73,7 @@ def panel_plan(checked: Checked) -> Iterator[str]:
     given = [name for name in made.columns if of_host(name) and name not in OF_INSTANTS]
     least = WORD_BYTES * (len(given) + len(turn.shown))
     yield (
-        f"  Moved {moved} bytes a bar; the least is {least}: {len(given)} words in, "
+        f"  Moved {moved} bytes a bar; the least is {least}: {plural(len(given), 'word')} in, "
         f"{len(turn.shown)} out. The rest stands between kernels, since a cross-section needs all "
         "instruments."
     )
@@ -93,8 +94,8 @@ def _on_a_gpu(checked: Checked, turn: Signals, size: Size) -> Iterator[str]:
     each, moved = iter(made.all), 0
     taken: list[Cubin] = []
     yield (
-        f"  On a GPU (--device cuda:N) {len(made.all)} kernels over chunks of instants, the same "
-        "bits:"
+        f"  On a GPU (--device cuda:N) {plural(len(made.all), 'kernel')} over chunks of instants, "
+        "the same bits:"
     )
     for number, step in enumerate(steps):
         how = "a block of threads an instant" if step[0].across else "a thread an instrument"
