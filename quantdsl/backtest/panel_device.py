@@ -294,16 +294,16 @@ def most_lacking(seen: Bools, looks: int, begun: Bools, ended: Bools) -> int:
     """How many bars an instrument lacks at most within as many as windows look at.
 
     `seen` is [instant, instrument]: who has a bar. Who has `begun` had some before; nobody looks
-    at what is behind the last bar of one that has `ended`.
+    at what is behind the last bar of one that has `ended`. Who looks at fewer lacks no more.
     """
-    n = len(seen)
     most = 1
     for who in np.flatnonzero(~seen.all(axis=0)):
-        before = np.full(looks * begun[who], -1)
-        after = np.full(1 - ended[who], n)
-        bars = np.concatenate([before, np.flatnonzero(seen[:, who]), after])
+        lacks = np.cumsum(~seen[:, who])
+        before = np.zeros(looks * begun[who], np.int64)
+        after = np.full(1 - ended[who], lacks[-1])
+        bars = np.concatenate([before, lacks[seen[:, who]], after])
         if len(bars) > 1:
             far = bars[looks:] - bars[:-looks]
             begin = bars[min(looks, len(bars)) - 1] - bars[0]
-            most = max(most, int(far.max(initial=begin)) - looks)
+            most = max(most, int(far.max(initial=begin)))
     return most

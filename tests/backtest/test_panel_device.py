@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import quantdsl
-from quantdsl.backtest.panel_device import DeviceTurn, most_lacking
+from quantdsl.backtest.panel_device import DeviceTurn
 from quantdsl.backtest.panels import PanelTurn
 from quantdsl.backtest.prepare import arrange
 from quantdsl.backtest.values import chosen
@@ -288,48 +288,6 @@ def test_kernels_are_cut_in_time(lacks: range, monkeypatch: pytest.MonkeyPatch) 
     assert len(made) == 3
     assert all(sum(p.times for p in one.pieces(150, 150)) > 20 for one in cut)
     both.hold()
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_kernels_are_cut_where_bars_are_lacking(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Halts, late listings, early ends and single gaps, over several chunks; then none."""
-    monkeypatch.setattr(panels, "HEAVY_ROWS", 7)
-    closes, random = whole(7, 420), np.random.default_rng(seed)
-    kinds = ("none", "single", "single", "halt", "late", "end", "long")
-    for name, kind in zip(closes, kinds, strict=True):
-        first = int(random.integers(20, 250))
-        days = {
-            "none": (),
-            "single": random.integers(0, 300, 6),
-            "halt": range(first, first + 15),
-            "late": range(first),
-            "end": range(first, 420),
-            "long": range(first, first + 120),
-        }[kind]
-        for day in days:
-            closes[name][day] = None
-    both = Both(compiled(LOOKING), instants=130, data=table(closes))
-    both.hold()
-    wanted = both.device.lacking(1).steps[0][0].pieces(130, 0)
-    assert sum(one.times for one in wanted) > 10
-
-
-def test_how_many_bars_are_lacking() -> None:
-    """As counted for each bar that is told: the instants back to the first that it looks at."""
-    random = np.random.default_rng(5)
-    for _ in range(200):
-        seen = random.random((40, 3)) < random.choice([0.2, 0.8, 0.95])
-        looks, begun, ended = int(random.integers(1, 12)), random.random(3) < 0.5, [True] * 3
-        far = 1
-        for who in range(3):
-            own = np.flatnonzero(seen[:, who])
-            for k, bar in enumerate(own):
-                first = own[k - looks] if k >= looks else -1 if begun[who] else own[0]
-                far = max(far, int(bar - first) - looks)
-        if not seen.all():
-            assert most_lacking(seen, looks, begun, np.array(ended)) == far
-    never = np.zeros((40, 1), bool)
-    assert most_lacking(never, 5, np.array([True]), np.array([False])) == 36  # its State goes on
 
 
 WITHIN = """language 1
