@@ -35,8 +35,9 @@ from quantdsl.events.layout import BAR, EVENT, Kind
 from quantdsl.events.merge import Merge, cut, in_turns, mark
 
 Events = npt.NDArray[np.void]
-LABEL_NS = 8 * DAY_NS
-"""A row's time is that of some moment of its bar, or of its day: no further off than this."""
+LABEL_NS = 3 * DAY_NS
+"""A row's time is that of some moment of its bar, or of its day: no further off than a bar's usual
+length and this."""
 OUTSIDE = "rows outside the sessions or the span, left out"
 _INT64 = np.iinfo(np.int64)
 
@@ -167,7 +168,7 @@ class Data:
     def ended(self, time_ns: int) -> npt.NDArray[np.bool_]:
         """Which instruments have no bar any more after that of this time, as far as is certain."""
         last = np.array([feed.scan.last_ts for feed in self.feeds])
-        return last + LABEL_NS < time_ns
+        return last + self.clocks[0].nominal_ns + LABEL_NS < time_ns
 
     def until(self, end_ns: int) -> "Data":
         """The same data, cut off at `end_ns`."""

@@ -1,6 +1,9 @@
 """Kernels of windows are cut in time where instruments lack bars, and have the rows of cores."""
 
+import datetime as dt
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from quantdsl.backtest.panel_device import most_lacking
@@ -88,3 +91,21 @@ def test_who_looks_at_fewer_bars_lacks_no_more(monkeypatch: pytest.MonkeyPatch) 
     both = Both(compiled(SHORTER), instants=150, data=table(closes))
     rows = both.hold()
     assert np.isfinite(rows[both.names.index("two")].view(float)[rows[1] == 2]).sum() == 1
+
+
+def test_who_has_ended_has_no_bar_any_more() -> None:
+    """Bars of a month that begin at different days of it close at these."""
+    days = [
+        (name, month, day) for name, day, n in (("A", 2, 3), ("B", 20, 9)) for month in range(n)
+    ]
+    times = [dt.datetime(2020, 1 + month, day, 9, 30, tzinfo=dt.UTC) for _, month, day in days]
+    prices = dict.fromkeys(("open", "high", "low", "close"), [50.0] * len(days))
+    names, volume = [name for name, _, _ in days], [1_000.0] * len(days)
+    bars = pa.table({"time": times, "symbol": names, **prices, "volume": volume})
+    monthly = SHORTER.replace("1d", "1mo")
+    data = Both(compiled(monthly), instants=150, data=bars).data
+    events = np.concatenate(list(data.chunks()))
+    closes = [events["ts_event"][events["instrument"] == who].max() for who in range(2)]
+    for now in np.unique(events["ts_event"]):
+        assert not any((data.ended(int(now))) & (now < np.array(closes)))
+    assert data.ended(int(events["ts_event"].max())).tolist() == [True, False]
