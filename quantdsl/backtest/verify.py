@@ -430,10 +430,10 @@ def _lightened(lanes: Lanes, rng: np.random.Generator) -> Lanes:
     """What all targets run in about a minute: these lanes, or where kernels are heavy fewer points,
     and where that is not enough a window in which each kernel is warm for half of the bars."""
     windows = _windows(lanes)
-    most = KERNEL_VALUES // max(sum(windows), 1)  # events of all lanes together
     count, n_events = len(lanes.points), len(lanes.events)
-    if count * n_events <= most:
+    if count * n_events * sum(windows) <= KERNEL_VALUES:
         return lanes
+    most = KERNEL_VALUES // sum(windows)  # events of all lanes together
     few = min(count, max(FEW_POINTS, most // n_events))
     instants = len(_ends(lanes.events)) * most // (few * n_events)
     return _part(lanes, few, max(instants, 2 * max(windows)), rng)

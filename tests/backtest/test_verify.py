@@ -148,6 +148,14 @@ def test_the_interpreter_asks_kernels_that_look_far_back(tmp_path, monkeypatch) 
     assert outcomes[0].orders > 0
 
 
+def test_without_kernels_all_events_are_run(monkeypatch) -> None:
+    """Many events alone are no reason: 4.2 million ended in a ValueError."""
+    monkeypatch.setattr(module, "KERNEL_VALUES", 1 << 14)
+    (title, _), _ = verify(checked_of(SMA_CROSS), lambda _: None, points=None, seed=1)
+    assert title.startswith("64 points, ")
+    assert "kernels" not in title
+
+
 def test_the_seed_decides_the_points() -> None:
     checked = checked_of(SMA_CROSS)
     hashes = [verify(checked, print, points=5, seed=n)[0][1][0].hash for n in (1, 1, 2)]
