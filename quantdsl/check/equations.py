@@ -187,7 +187,7 @@ class Equations(Struct):
 
     def keep(self, cx: Context, value: Value) -> Value:
         """The value as an equation of its own; a value that has a place already stays there."""
-        if isinstance(value.ir, ops.Field) or value.series is None:
+        if value.series is None or (isinstance(value.ir, ops.Field) and not self._was(value.ir)):
             return value
         if not value.series.clocks:
             return self.once(value)  # no clock would ever evaluate its equation
@@ -211,6 +211,13 @@ class Equations(Struct):
         return Value(
             known.type, known.ir, value.span, value.low, value.high, value.unit, value.series
         )
+
+    def _was(self, part: ops.Expr) -> bool:
+        """Whether it is a part of what was: no equation fills that, so none would keep its past."""
+        while isinstance(part, ops.Field):
+            part = part.base
+        places = (ring.place for ring in self.rings.values())
+        return isinstance(part, ops.Elem) and part.base in places
 
     def instance(
         self,

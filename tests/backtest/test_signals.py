@@ -325,3 +325,31 @@ def test_bad_input_is_one_clear_message(tmp_path: Path) -> None:
         prepare_signals(compiled(text), params={"fast": 50, "slow": 20})
     with pytest.raises(UnavailableError, match="a strategy on ticks have no description"):
         prepare_signals(compiled(TICKS), closes=True)
+
+
+PAST = """language 1
+strategy Past:
+    "What a part of a result was, looked back at again."
+    bars 1d
+    universe "ALL"
+    param look = 3 in 1..6 step 1
+    let m     = ta.macd(close)
+    let hist  = m.hist
+    let twice = m[1].hist[1]
+    let far   = m[look].hist[4]
+    let fell  = m[1].hist crosses below m.hist
+"""
+
+
+@pytest.mark.parametrize("universe", ['universe "ALL"', ""], ids=["universe", "alone"])
+def test_what_a_part_was_is_looked_back_at(universe: str) -> None:
+    """It was 0, or a traceback: nobody kept the past of a part of what was."""
+    bars = table(walks(1, 90))
+    bars = bars if universe else bars.drop_columns(["symbol"])
+    found = prepare_signals(compiled(PAST.replace('universe "ALL"', universe)), data=bars).table()
+    hist, twice, far, fell = (words(found[name]) for name in ("hist", "twice", "far", "fell"))
+    assert np.isfinite(hist).sum() > 40
+    assert np.array_equal(twice[2:], hist[:-2], equal_nan=True)
+    assert np.array_equal(far[7:], hist[:-7], equal_nan=True)
+    below = (hist[1:-1] < hist[2:]) & (hist[:-2] >= hist[1:-1])
+    assert np.array_equal(np.nan_to_num(fell[2:]), below)
