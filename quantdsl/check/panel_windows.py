@@ -32,18 +32,21 @@ def window(
     turn: "Signals", graph: Graph, numbers: Iterable[int], shown: Iterable[int]
 ) -> Window | None:
     """What the equations of these numbers look at, for these columns; None for recurrences."""
+    numbers = list(numbers)
     equations = [graph.all[n] for n in numbers]
     lens = [list(_lens(turn, graph, n)) for n in numbers]
     sizes = [[one for one in of_one if one is not None] for of_one in lens]
-    if sizes != lens:
+    long = {n for n in numbers if turn.strategy.library.calls_kernel(graph.all[n].value)}
+    # Kernels answer of bars that are told alone, so nobody may keep what is made of an answer.
+    kept = (n for n in numbers if graph.all[n].place.name in graph.histories)
+    if sizes != lens or any(long & {n, *_behind(graph, n)} for n in kept):
         return None
     longest = max(map(sum, sizes), default=0)  # what looks at blocks may be summed up in blocks
     first = _most(need for one in equations if not isinstance(one, Gather) for need in one.needs)
     gathered = _most(need for one in equations if isinstance(one, Gather) for need in one.needs)
     told = _most(need for n in shown for need in turn.table[n].warm)
     lead = max(first + longest, gathered, told)
-    heavy = any(turn.strategy.library.calls_kernel(one.value) for one in equations)
-    return Window(lead, lcm(*chain(*sizes)), heavy)
+    return Window(lead, lcm(*chain(*sizes)), heavy=bool(long))
 
 
 def kept_words(turn: "Signals", graph: Graph, numbers: Iterable[int]) -> int:
@@ -71,8 +74,6 @@ def _lens(turn: "Signals", graph: Graph, number: int) -> Iterator[int | None]:
     value, own = equation.value, set[str]()
     if turn.strategy.library.calls_kernel(value):
         own = _rings(graph) | {param.field for param in turn.strategy.params}
-        if equation.place.name in graph.histories:
-            yield None
     elif isinstance(value, ops.Call) and keeps(turn, equation):
         own = fields(used(value.args[0]))
         plain = not any(keeps(turn, graph.all[n]) for n in _behind(graph, number))

@@ -93,6 +93,26 @@ def test_who_looks_at_fewer_bars_lacks_no_more(monkeypatch: pytest.MonkeyPatch) 
     assert np.isfinite(rows[both.names.index("two")].view(float)[rows[1] == 2]).sum() == 1
 
 
+NESTED = """
+    let apart = two - ret
+    let later = near(apart)
+    let above = near(ret) > two
+    let went  = far(ret) - (1.0 if above[2] else 0.0)
+"""
+
+
+@pytest.mark.parametrize("lacks", [range(0), range(130, 133)], ids=["whole", "gaps"])
+def test_nobody_keeps_what_is_made_of_an_answer(
+    lacks: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel answers of bars that are told, so what looks back at such is not cut."""
+    monkeypatch.setattr(panels, "HEAVY_ROWS", 5)
+    closes = whole(4, 300)
+    for day in lacks:
+        closes["A002"][day] = None
+    Both(compiled(SHORTER + NESTED), instants=150, data=table(closes)).hold()
+
+
 def test_who_has_ended_has_no_bar_any_more() -> None:
     """Bars of a month that begin at different days of it close at these."""
     days = [
