@@ -426,6 +426,13 @@ class IndicatorBuilder(Builder):
                 node.value.span,
                 help="name it first: let x = ...",
             )
+        if value.type.kind == "struct":
+            return cx.error(
+                "QD0402",
+                "here a part of a result has history, not all of it",
+                node.value.span,
+                help="name the part first: let x = m.hist, then x[1]",
+            )
         inside = index.low is not None and index.low >= 0
         if index.high is None or not (inside or cx.ranges.never_negative(index.ir)):
             return cx.error(

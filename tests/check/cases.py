@@ -120,6 +120,8 @@ FILES = {
     "bits": "fn f(x: float) -> int = bits(x)\n" + STRATEGY + ORDER,
     "shares in a fn": "fn f(x: float) -> bool = x > 5 shares\n" + STRATEGY + ORDER,
     "history in a fn": "fn f(x: float) -> float = x[1]\n" + STRATEGY + ORDER,
+    "history of a result": "indicator f(x: series[float]) -> float:\n    let m = ta.macd(x)\n"
+    "    return m[1].hist\n" + STRATEGY + "    plot(f(close))\n" + ORDER,
     "indicator in a fn": "fn f(x: float) -> float = ta.sma(x, 5)\n" + STRATEGY + ORDER,
     "state in a fn": "fn f(x: float) -> float:\n    state n = 0.0\n    return x\n"
     + STRATEGY + ORDER,
