@@ -71,10 +71,11 @@ def panel_plan(checked: Checked) -> Iterator[str]:
         told = "; ".join(filter(None, (", ".join(names), between)))
         yield f"     writes {told}: {WORD_BYTES * written} bytes{of}"
     given = [name for name in made.columns if of_host(name) and name not in OF_INSTANTS]
-    least = WORD_BYTES * (len(given) + len(turn.shown))
+    out = sum(len(one.stage.shown) for one in made.all if not one.stage.whole)
+    least = WORD_BYTES * (len(given) + out)
     yield (
         f"  Moved {moved} bytes a bar; the least is {least}: {plural(len(given), 'word')} in, "
-        f"{len(turn.shown)} out. The rest stands between kernels, since a cross-section needs all "
+        f"{out} out. The rest stands between kernels, since a cross-section needs all "
         "instruments."
     )
     yield (
