@@ -216,7 +216,7 @@ class Equations(Struct):
         """Whether it is a part of what was: no equation fills that, so none would keep its past."""
         while isinstance(part, ops.Field):
             part = part.base
-        places = (ring.place for ring in self.rings.values())
+        places = {ring.place for ring in self.rings.values()}
         return isinstance(part, ops.Elem) and part.base in places
 
     def instance(

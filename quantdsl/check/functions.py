@@ -427,12 +427,9 @@ class IndicatorBuilder(Builder):
                 help="name it first: let x = ...",
             )
         if value.type.kind == "struct":
-            return cx.error(
-                "QD0402",
-                "here a part of a result has history, not all of it",
-                node.value.span,
-                help="name the part first: let x = m.hist, then x[1]",
-            )
+            help = "name the part first: let x = m.hist, then x[1]"
+            why = "here only a part of a result has history"
+            return cx.error("QD0402", why, node.value.span, help=help)
         inside = index.low is not None and index.low >= 0
         if index.high is None or not (inside or cx.ranges.never_negative(index.ir)):
             return cx.error(
@@ -441,13 +438,11 @@ class IndicatorBuilder(Builder):
                 node.index.span,
                 help="use a constant or a 'const int' parameter",
             )
-        self.needs.append(
-            Warm(ops.Binary("iadd", index.ir, ops.i64(1)), sizes.add(index.high, 1))
-            if _only_consts(index.ir)
-            else Warm(ops.SizeOf(sizes.add(index.high, 1)), sizes.add(index.high, 1))
-        )
+        depth, known = sizes.add(index.high, 1), _only_consts(index.ir)
+        need = ops.Binary("iadd", index.ir, ops.i64(1)) if known else ops.SizeOf(depth)
+        self.needs.append(Warm(need, depth))
         recent = isinstance(index.const, int) and index.const <= RECENT_MAX
-        name = self._ring(value, sizes.add(index.high, 1), recent=recent)
+        name = self._ring(value, depth, recent=recent)
         slot = index.ir if recent else self._slot(name, ops.Binary("isub", self.step, index.ir))
         old = ops.Elem(ops.Field(self.self_, name), slot)
         missing = arith.NAN if stored(value.type) == ops.F64_T else ops.Const(stored(value.type), 0)
