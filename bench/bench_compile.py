@@ -1,5 +1,5 @@
 """Promise: a new strategy is machine code in 150 ms (sma_cross), 400 ms (pairs_z), 20 ms cached,
-and PTX of a sweep of the average cross in 300 ms.
+PTX of a sweep of the average cross in 300 ms, and that of a kernel of batched signals.
 
 In a process that has imported the compiler, from the text of the file to functions to call.
 """
@@ -13,10 +13,16 @@ import pytest
 from quantdsl.backtest.lane_code import lane_code
 from quantdsl.backtest.program import native_run
 from quantdsl.check.checked import check_source
+from quantdsl.check.panel_builder import Form
+from quantdsl.check.panel_kernels import kernels
+from quantdsl.check.panel_parts import parts
+from quantdsl.check.signal_turn import Signals
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import FORBID_COMPILE
-from quantdsl.codegen.ptx import Bounds, load_ptx, target_of
+from quantdsl.codegen.ptx import Bounds, load_ptx, ptx_text, target_of
+from quantdsl.devices.cuda.panels import BOUNDS
 from quantdsl.lang.source import Source
+from quantdsl.passes import along_passes
 from quantdsl.shipped import shipped
 
 LIMITS_S = {"sma_cross": 0.150, "pairs_z": 0.400}
@@ -94,12 +100,28 @@ def ptx(source: Source) -> str:
     return load_ptx(lanes.module, kept, target, None, Bounds(), varying=varying).own
 
 
-def test_ptx_of_a_sweep(benchmark):
+def kernel_ptx(source: Source) -> str:
+    """From text to the PTX of a kernel at each bar of 1,000 instruments; no cache."""
+    checked, _ = check_source(source)
+    assert checked is not None
+    turn = Signals(checked.assembly)
+    ((part,),) = parts(turn)
+    (kernel,) = kernels(turn, [part], Form(flat=True)).all
+    module = along_passes(checked.kernel_module(kernel, 1_000))
+    return ptx_text(module, target_of("sm_90"), BOUNDS)
+
+
+@pytest.mark.parametrize(
+    ("made_of", "path"),
+    [(ptx, AVERAGE_CROSS), (kernel_ptx, shipped("strategies/analog_gpu.qdsl"))],
+    ids=["sweep", "kernel"],
+)
+def test_ptx(benchmark, made_of, path):
     """All that a GPU runs is made anew: the core is not shared there."""
-    text = AVERAGE_CROSS.read_text()
-    sources = (Source(f"{text}\n# {number}\n", str(AVERAGE_CROSS)) for number in itertools.count())
+    text = path.read_text()
+    sources = (Source(f"{text}\n# {number}\n", str(path)) for number in itertools.count())
     rounds = 11 if benchmark.enabled else 1
-    made = benchmark.pedantic(ptx, setup=lambda: ((next(sources),), {}), rounds=rounds)
+    made = benchmark.pedantic(made_of, setup=lambda: ((next(sources),), {}), rounds=rounds)
     assert ".visible .entry quantdsl_lanes" in made
     if benchmark.enabled:
         assert benchmark.stats["median"] <= PTX_S

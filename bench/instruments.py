@@ -72,7 +72,7 @@ def measure(device: Runner) -> dict[str, Any]:
 def most_within(limit_s: float, found: Mapping[int, float], device: Runner) -> int:
     """The most points that were seen to take at most so long, of some that are timed and a few more
     tries near the limit."""
-    timed_s = dict(found)
+    timed_s = {0: 0.0, **found}
     for _ in range(TRIES):
         (one, one_s), (two, two_s) = sorted(timed_s.items(), key=lambda p: abs(p[1] - limit_s))[:2]
         more = (AIMED * limit_s - one_s) * (two - one) / (two_s - one_s)
