@@ -294,7 +294,7 @@ def test_the_plan_counts_no_bytes_a_bar_of_what_is_moved_an_instant(tmp_path: Pa
     """The least was more than what is moved."""
     lets = "    let m = ta.macd(mean)\n    let past = mean[2]\n"
     path = strategy_of(KERNELS.partition("    let far")[0] + lets, tmp_path)
-    assert "Moved 48 bytes a bar; the least is 24: 1 words in, 2 out." in plan_text(path, {})
+    assert "Moved 48 bytes a bar; the least is 24: 1 word in, 2 out." in plan_text(path, {})
 
 
 def test_on_cores_they_take_an_instants_time_not_that_of_all_bars() -> None:
