@@ -53,8 +53,9 @@ class Thread(NamedTuple):
         return self.knows(warp) > other.knows(warp)
 
 
-class _Touch(NamedTuple):
-    thread: Thread
+class _Way(NamedTuple):
+    """What is done to a word, and in which line."""
+
     how: int
     line: int
 
@@ -68,8 +69,10 @@ class Watch:
     """What threads did to some memory since all that share it last met."""
 
     def __init__(self) -> None:
-        self._words: dict[tuple[int, int], set[_Touch]] = {}
+        self._words: dict[tuple[int, int], dict[_Way, set[Thread]]] = {}
         self._found: set[Fault] = set()
+        self._races: set[tuple[_Way, _Way, bool]] = set()
+        """Of threads of one block or of two: those that were found, by what they do to a word."""
         self._copies: dict[tuple[int, int], _Copy] = {}  # that nobody has waited for
 
     def clear(self) -> None:
@@ -80,11 +83,12 @@ class Watch:
     def _early(self) -> None:
         """Find who came to a word whose copy began before the last meeting and is under way."""
         for place, copy in self._copies.items():
-            for touch in self._words.get(place, ()):
-                other = touch.thread[:2] != copy.thread[:2]
-                met = touch.thread.meetings != copy.thread.meetings
-                if other and (met or touch.thread.behind(copy.thread)):
-                    self._found.add(_unawaited(copy, touch.line))
+            for way, threads in self._words.get(place, {}).items():
+                for thread in threads:
+                    other = thread[:2] != copy.thread[:2]
+                    met = thread.meetings != copy.thread.meetings
+                    if other and (met or thread.behind(copy.thread)):
+                        self._found.add(_unawaited(copy, way.line))
 
     def touch(
         self, who: Thread, place: tuple[int, int], how: int, line: int, words: int
@@ -113,13 +117,22 @@ class Watch:
             self._come(who, place, WRITE, line)
 
     def _come(self, who: Thread, place: tuple[int, int], how: int, line: int) -> None:
-        """A thread comes to a word that is there."""
-        mine = _Touch(who, how, line)
-        others = self._words.setdefault(place, set())
-        for other in others:
-            if _race(mine, other):
-                self._found.add(_told(mine, other))
-        others.add(mine)
+        """A thread comes to a word that is there.
+
+        A word that all threads read has as many of them as a grid: what cannot race, and what has
+        been found to, is not looked at thread by thread.
+        """
+        mine = _Way(how, line)
+        known = self._words.setdefault(place, {})
+        for other, threads in known.items():
+            for apart in (False, True):
+                race = (mine, other, apart)
+                if race in self._races or not _may_race(how, other.how, apart=apart):
+                    continue
+                if any(_unordered(who, thread, apart=apart) for thread in threads):
+                    self._races.add(race)
+                    self._found.add(_told(mine, other, apart=apart))
+        known.setdefault(mine, set()).add(who)
 
     def faults(self) -> list[Fault]:
         """Everything that was found, in order of the lines."""
@@ -127,16 +140,20 @@ class Watch:
         return sorted(self._found, key=lambda fault: (fault.lines, fault.what))
 
 
-def _race(x: _Touch, y: _Touch) -> bool:
-    one, two = x.thread, y.thread
-    if one[:2] == two[:2] or x.how == y.how == READ:
-        return False
-    apart = one.block != two.block
-    if x.how == y.how >= ADD:
-        return apart and x.how >= OF_BLOCK
-    if apart or one.meetings != two.meetings:
+def _may_race(one: int, two: int, *, apart: bool) -> bool:
+    """Whether what two threads do to a word may race, of one block or of two."""
+    if one == two and (one == READ or one >= ADD):
+        return apart and one >= OF_BLOCK
+    return True
+
+
+def _unordered(x: Thread, y: Thread, *, apart: bool) -> bool:
+    """Whether two threads, of one block or of two, have nothing between them."""
+    if x.block != y.block:
         return apart
-    return not (one.behind(two) or two.behind(one))
+    if apart or x.number == y.number or x.meetings != y.meetings:
+        return False
+    return not (x.behind(y) or y.behind(x))
 
 
 def _unawaited(copy: _Copy, line: int) -> Fault:
@@ -144,10 +161,10 @@ def _unawaited(copy: _Copy, line: int) -> Fault:
     return Fault(what, (copy.line, line))
 
 
-def _told(x: _Touch, y: _Touch) -> Fault:
-    first, second = sorted((x, y), key=lambda touch: (touch.line, touch.how))
-    does, did = (_DONE.get(touch.how, "adds to") for touch in (first, second))
-    if x.thread.block != y.thread.block:
+def _told(x: _Way, y: _Way, *, apart: bool) -> Fault:
+    first, second = sorted((x, y), key=lambda way: (way.line, way.how))
+    does, did = (_DONE.get(way.how, "adds to") for way in (first, second))
+    if apart:
         who, what, between = "block", "an element", "and nothing is between them"
     else:
         who, what, between = "thread", "a word", "with no barrier between"
