@@ -46,6 +46,8 @@ from quantdsl.passes.common import own_leaves
 from quantdsl.report.words import plural
 
 Int64s = npt.NDArray[np.int64]
+State = dict[str, tuple[Leaf, Int64s]]
+"""Words of a lane, by path."""
 Say = Callable[[str], None]
 Ran = Callable[[int], None]
 """Hears how many more lanes have run."""
@@ -109,6 +111,7 @@ class Lanes(Struct, frozen=True):
         module = self.lowered(self.checked.lane_module(uses, plan, digest=True, few=few))
         memory = Memory(module)
         self.arranged.fill(memory)
+        values.write(memory, params, self.points[0])  # columns are filled with what never varies
         memory.set("trade_from", np.iinfo(np.int64).min)
         paths, rows = [param.field for param in params], list(self.words().values())
         columns = np.empty((len(self.events), 0), np.int64)
@@ -305,12 +308,19 @@ def _orders(work: LaneWork, left: Int64s) -> int:
 def _explained(lanes: Lanes, one: Target, other: Target, lane: int) -> str:
     """The first instant after which the state of a lane differs, and in what."""
     ends = _ends(lanes.events)
+    still: set[str] = set()
+
+    def state(target: Target, count: int) -> State:
+        return _state(replace(lanes, events=lanes.events[:count]), target, lane)
 
     def differing(count: int) -> list[tuple[str, str, str]]:
-        cut = replace(lanes, events=lanes.events[:count])
-        return _unequal(_state(cut, one, lane), _state(cut, other, lane))
+        found = _unequal(state(one, count), state(other, count))
+        return [word for word in found if word[0] not in still]
 
     low, high = -1, len(ends) - 1
+    if other.plan.hoisted:  # what a lane loads from columns it does not keep
+        last = state(other, int(ends[high]))
+        still = set(last) - {path for path, *_ in _unequal(state(other, int(ends[0])), last)}
     if not differing(int(ends[high])):
         return "the results differ, and the state does not where all of it is kept"
     while high - low > 1:
@@ -330,7 +340,7 @@ def _explained(lanes: Lanes, one: Target, other: Target, lane: int) -> str:
     return "\n".join([f"first at {when}, event {at:,}{', ' if shown else ''}{shown}", *told])
 
 
-def _state(lanes: Lanes, target: Target, lane: int) -> dict[str, tuple[Leaf, Int64s]]:
+def _state(lanes: Lanes, target: Target, lane: int) -> State:
     """Every word of the state of a lane, by path."""
     work = lanes.work(target.plan, ("",))
     words = results(work, target)[:, lane]
@@ -340,9 +350,7 @@ def _state(lanes: Lanes, target: Target, lane: int) -> dict[str, tuple[Leaf, Int
     return {leaf.path: (leaf, whole[_words_of(leaf)]) for leaf in leaves}
 
 
-def _unequal(
-    one: dict[str, tuple[Leaf, Int64s]], other: dict[str, tuple[Leaf, Int64s]]
-) -> list[tuple[str, str, str]]:
+def _unequal(one: State, other: State) -> list[tuple[str, str, str]]:
     """Path and both values of what differs, the fields of the strategy before the engine's."""
     found = []
     for path, (leaf, words) in one.items():

@@ -79,6 +79,56 @@ def test_a_wrong_target_is_told_with_the_first_bar_and_equation(monkeypatch) -> 
     assert value.endswith("on faulty")
 
 
+FIXED = """language 1
+strategy Fixed:
+    bars 1d
+    universe "U"
+    session "XNYS"
+    param back = 3
+    param tail = 20% in 10%..30% step 10%
+    let move   = close / close[back] - 1
+    let score  = move |> xs.zscore()
+    let weight = xs.long_short(score, top = tail, bottom = tail, scale = 1)
+    at 15:45 on week_end:
+        rebalance(weight)
+"""
+
+
+def test_columns_are_filled_with_a_param_that_never_varies(tmp_path) -> None:
+    """They were filled with 0 in its place, and targets were said to differ."""
+    path = tmp_path / "fixed.qdsl"
+    path.write_text(FIXED, encoding="utf-8")
+    (_, machine), _ = verify(checked_of(path), lambda _: None, points=2, seed=1)
+    assert any(outcome.target.endswith("columns") for outcome in machine)
+    assert len({outcome.hash for outcome in machine}) == 1
+    assert min(outcome.orders for outcome in machine) > 0
+
+
+class FaultyLater(CpuRunner):
+    """Columns that are wrong from some event on."""
+
+    def run(self, work, lo, hi, finished) -> None:
+        words = work.columns.copy()
+        words[4_000:] = 0
+        super().run(work._replace(columns=words), lo, hi, finished)
+
+
+def test_what_columns_hold_is_no_difference(tmp_path, monkeypatch) -> None:
+    """An equation that a lane loads was said to differ at the first bar."""
+    path = tmp_path / "fixed.qdsl"
+    path.write_text(FIXED, encoding="utf-8")
+    monkeypatch.setattr(
+        module,
+        "targets",
+        lambda plan, _: [
+            Target("scalar", CpuRunner(1, cpu.scalar)),
+            Target("faulty, columns", FaultyLater(1, cpu.scalar), plan),
+        ],
+    )
+    ((_, (_, wrong)), _) = verify(checked_of(path), print, points=1, seed=1)
+    assert "first at 2022-1" in wrong.difference
+
+
 MEMBERS = """language 1
 strategy Members:
     bars 1d
