@@ -1,6 +1,7 @@
 """Kernels on drawn values: what is measured, compared between devices, and watched for races."""
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,13 @@ from quantdsl.check.calls import bind_size
 from quantdsl.check.kernels import KernelFacts
 from quantdsl.codegen.blocks import AT_END
 from quantdsl.devices.batches import BlockWork
+from quantdsl.errors import LimitError
 from quantdsl.ir import ops
 from quantdsl.ir.link import alone
 
 SEED = 5
+ELEMENTS_MAX = 2**59
+"""Of 8 bytes: NumPy counts no more; how many there is room for the system says."""
 LATE = 2**20
 """So many values each window has seen: it is full, and its newest one stands anywhere in it."""
 
@@ -95,6 +99,11 @@ def drawn_arguments(facts: KernelFacts, sizes: Mapping[str, int]) -> dict[str, A
             continue
         dims = (bind_size(size, dict(sizes)) for size in param.type.dims)
         shape = [size for size in dims if isinstance(size, int)]
+        if prod(shape) > ELEMENTS_MAX:
+            raise LimitError(
+                f"kernel {facts.name}: {param.name} of {' x '.join(f'{n:,}' for n in shape)} "
+                "elements has more than any memory\nhelp: give it smaller sizes (--size)"
+            )
         if kind in ("int", "bool"):
             drawn = rng.integers(-3, 4, shape)
             made[param.name] = drawn > 0 if kind == "bool" else drawn

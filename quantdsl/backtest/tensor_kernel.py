@@ -16,7 +16,7 @@ from quantdsl.check import Checked, compile_file
 from quantdsl.check.calls import bind_size
 from quantdsl.check.kernels import KernelFacts
 from quantdsl.check.signatures import Parameter
-from quantdsl.check.types import INT, stored
+from quantdsl.check.types import F32, INT, stored
 from quantdsl.devices.choose import GPU
 from quantdsl.devices.cuda.device import open_device
 from quantdsl.devices.grids import OnCore, OnGpu, OnSimulated, TensorWork
@@ -49,6 +49,8 @@ class Given(NamedTuple):
     straight: bool
     """Whether its elements lie one after the other, row after row."""
     host: np.ndarray[Any, np.dtype[Any]] | None
+    gpu: int | None = None
+    """The number of the GPU where it lies, of what tells it by DLPack."""
 
     @property
     def nbytes(self) -> int:
@@ -101,13 +103,20 @@ class TensorKernel:
         gpus = {name for name, one in bound.arrays.items() if one.host is None}
         if gpus and len(gpus) < len(bound.arrays):
             raise self._error("some of its arrays are on a GPU and some are not")
-        place = ("cuda:0" if gpus else "cpu") if device == "auto" else device
+        there = sorted({one.gpu for one in bound.arrays.values() if one.gpu is not None})
+        if len(there) > 1:
+            named = " and ".join(f"cuda:{number}" for number in there)
+            raise self._error(f"its arrays are on {named}: pass arrays of one GPU")
+        here = f"cuda:{there[0] if there else 0}" if gpus else "cpu"
+        place = here if device == "auto" else device
         match = GPU.fullmatch(str(place))  # a number of a GPU alone is no device
         if place not in ("cpu", "simulated") and not match:
             raise ConfigError(f"device {device!r}: a kernel of tensors runs on {DEVICES}")
-        if gpus and not match:
-            raise self._error(f"its arrays are on a GPU, and the device is {place}")
-        ready = self._prepared(bound, place, int(match[1] or 0) if match else None)
+        number = int(match[1] or 0) if match else None
+        if gpus and (number is None or (there and there != [number])):
+            told = f"cuda:{there[0]}" if there and match else "a GPU"
+            raise self._error(f"its arrays are on {told}, and the device is {place}")
+        ready = self._prepared(bound, place, number)
         addresses = {name: one.address for name, one in bound.arrays.items()}
         if not isinstance(ready, OnGpu):
             return ready(addresses, bound.scalars), []
@@ -213,15 +222,15 @@ class TensorKernel:
         return Bound(arrays, scalars, sizes)
 
     def _array(self, param: Parameter, value: Any, sizes: dict[str, int]) -> Given:
-        if _masked(value):
+        try:
+            masked, found = _masked(value), _given(value)
+        except (BufferError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise self._error(f"{param.name} does not lend its memory: {error}") from None
+        if masked:
             raise self._error(
                 f"{param.name} has a mask, and a kernel would read what lies behind it\n"
                 "help: pass .filled(numpy.nan), or the data alone"
             )
-        try:
-            found = _given(value)
-        except (BufferError, RuntimeError, TypeError, ValueError) as error:
-            raise self._error(f"{param.name} does not lend its memory: {error}") from None
         wanted = DTYPES[str(param.type.elem)]
         if found is None or found.dtype != wanted or len(found.shape) != len(param.type.dims):
             told = "no array" if found is None else f"{found.dtype}{list(found.shape)}"
@@ -273,7 +282,11 @@ class TensorKernel:
                 raise self._error(f"{param.name} is {int(value)}, a const int is at least 1")
             return int(value)
         if type_ == ops.F64_T and (whole or isinstance(value, float | np.floating)):
-            number = float(np.float32(value)) if str(param.type) == "f32" else float(value)
+            try:
+                with np.errstate(over="ignore"):  # inf is the nearest f32, as in the language
+                    number = float(np.float32(value)) if param.type == F32 else float(value)
+            except OverflowError:  # an int of more than 308 digits
+                raise self._error(f"{param.name} is larger than any {param.type}") from None
             return int(np.float64(number).view(np.int64))
         if type_ == ops.BOOL_T and truth:
             return int(value)
@@ -300,7 +313,9 @@ def _given(value: Any) -> Given | None:
         steps = told.get("strides")
         straight = steps is None or tuple(steps) == _steps(shape, dtype.itemsize)
         address, locked = told["data"]
-        return Given(shape, dtype, int(address), not locked, straight, None)
+        device = getattr(value, "__dlpack_device__", None)
+        gpu = None if device is None else int(device()[1])
+        return Given(shape, dtype, int(address), not locked, straight, None, gpu)
     if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
         value = np.from_dlpack(value)
     if not isinstance(value, np.ndarray):
