@@ -112,13 +112,9 @@ def on_gpu(work: BlockWork, device: CudaDevice) -> tuple[Words, float]:
     target = target_of(device.architecture, (version // 1000, version % 1000 // 10))
     code = assembled(ptx_of(made, target), device.architecture)
     device.use()
-    stream = device.streams.take()
     kernel = Library(device.driver, code, work.kernel).kernel(device, ENTRY)
-    arrays = {**work.arrays, OUT: out}
-    buffers = {
-        name: device.pool.allocate(array.nbytes, stream, name) for name, array in arrays.items()
-    }
-    try:
+    sizes = {name: array.nbytes for name, array in {**work.arrays, OUT: out}.items()}
+    with device.lent(sizes) as (stream, buffers):
         for name, array in work.arrays.items():
             stream.upload(buffers[name], array)
         words = work.words(made, lambda at: buffers[at].address)
@@ -131,8 +127,4 @@ def on_gpu(work: BlockWork, device: CudaDevice) -> tuple[Words, float]:
         seconds = ended.seconds_since(began)
         for event in (began, ended):
             event.close()
-    finally:
-        for buffer in buffers.values():
-            buffer.free(stream)
-        device.streams.give(stream)
     return out, seconds

@@ -74,11 +74,27 @@ def test_a_gpu_gets_a_block_an_instrument_and_gives_its_memory_back():
     assert fake.live["event"] == 0
 
 
+class Second:
+    """Refuses the second memory that is asked for."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def __call__(self, *_):
+        self.asked += 1
+        return CUresult.CUDA_ERROR_OUT_OF_MEMORY if self.asked == 2 else None
+
+
 def test_a_gpu_that_refuses_says_so():
+    """What it gave before goes back, and the stream."""
     fake = FakeDriver()
-    fake.refuse["cuMemAllocFromPoolAsync"] = CUresult.CUDA_ERROR_OUT_OF_MEMORY
+    fake.refuse["cuMemAllocFromPoolAsync"] = Second()
+    device = CudaDevice(Driver(fake), 0)
     with pytest.raises(DeviceError, match="memory"):
-        on_gpu(work_of(THREADED["warps"]), CudaDevice(Driver(fake), 0))
+        on_gpu(work_of(THREADED["warps"]), device)
+    assert (fake.used_bytes(), device.pool.used_bytes) == (0, 0)
+    device.streams.take()
+    assert fake.calls["cuStreamCreateWithPriority"] == 1
 
 
 def test_the_command_compares_a_file_on_a_device_with_one_core(tmp_path, capsys, monkeypatch):

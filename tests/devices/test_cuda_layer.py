@@ -178,6 +178,39 @@ def test_pinned_memory_is_used_again(device, fake):
     assert fake.calls["cuMemHostAlloc"] == 1
 
 
+class Contended(list):
+    """What is free, of which another thread takes the last one once somebody has seen it."""
+
+    def __bool__(self):
+        seen = len(self) > 0
+        self.clear()
+        return seen
+
+
+def test_threads_may_take_at_the_same_time(device):
+    pinned, stream = device.pinned.take(1000), device.streams.take()
+    device.pinned._free[pinned.size] = Contended([pinned])
+    device.streams._free[0] = Contended([stream])
+    assert device.pinned.take(1000) is pinned
+    assert device.streams.take() is stream
+    assert device.pinned.take(1000) is not pinned
+    assert device.streams.take() is not stream
+
+
+def test_memory_may_be_given_back_while_some_is_counted(device, stream):
+    """As Python's collector may, wherever it comes by: a thread waited for itself."""
+    buffer, done = device.pool.allocate(1000, stream), threading.Event()
+
+    def collected():
+        with device.pool._lock:
+            buffer.free(stream)
+        done.set()
+
+    threading.Thread(target=collected, daemon=True).start()
+    assert done.wait(10)
+    assert device.pool.used_bytes == 0
+
+
 def test_arrays_are_registered_while_the_with_lasts(device, fake):
     with Registered(device, filled(10)):
         assert fake.live["registered"] == 1

@@ -116,6 +116,22 @@ def test_what_is_shown_still_comes_down(fake: FakeDriver) -> None:
     assert device.pool.used_bytes == 0
 
 
+def test_who_stops_amid_the_chunks_leaves_nothing(fake: FakeDriver) -> None:
+    """Then one is computed that nobody takes."""
+    checked = compiled(TEXT)
+    arranged = arrange(checked, data=table(walks(9, 150)))
+    checked = arranged.sized(checked)
+    given = checked, Signals(checked.assembly), arranged.data, chosen((), {})
+    device = CudaDevice(Driver(fake), 0)
+    turn = DeviceTurn(*given, lambda work: CudaPanel(device, work), instants=64)
+    pieces = turn.pieces(arranged.data.chunks())
+    next(pieces)
+    assert fake.live["event"] > 0
+    pieces.close()
+    assert fake.live["event"] == 0
+    assert device.pool.used_bytes == 0
+
+
 def test_work_has_one_kernel() -> None:
     """What the fake GPU above counts on."""
     checked = compiled(TEXT)

@@ -2,11 +2,13 @@
 
 import functools
 import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from quantdsl.devices.cuda.driver import Driver, driver
-from quantdsl.devices.cuda.memory import PinnedPool, Pool
-from quantdsl.devices.cuda.stream import StreamPool
+from quantdsl.devices.cuda.memory import Buffer, PinnedPool, Pool
+from quantdsl.devices.cuda.stream import Stream, StreamPool
 from quantdsl.errors import UnavailableError
 
 
@@ -84,6 +86,23 @@ class CudaDevice:
         """(free, total) bytes of the device; what the pool keeps for reuse is not free."""
         free, total = self.call("cuMemGetInfo")
         return int(free), int(total)
+
+    @contextmanager
+    def lent(self, sizes: Mapping[str, int]) -> Iterator[tuple[Stream, dict[str, Buffer]]]:
+        """A stream, and memory of so many bytes each on it, by name: both go back at the end, what
+        there is of them also where the device refuses the rest.
+        """
+        self.use()
+        stream = self.streams.take()
+        buffers: dict[str, Buffer] = {}
+        try:
+            for name, size in sizes.items():
+                buffers[name] = self.pool.allocate(size, stream, name)
+            yield stream, buffers
+        finally:
+            for buffer in buffers.values():
+                buffer.free(stream)
+            self.streams.give(stream)
 
     def synchronize(self) -> None:
         """Wait for everything that was started on the device."""

@@ -7,6 +7,7 @@ limit before the driver does.
 
 import ctypes
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class Pool:
     def __init__(self, device: "CudaDevice", limit_bytes: int | None = None) -> None:
         self.device, self.limit_bytes = device, limit_bytes
         self.used_bytes, self.high_bytes = 0, 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # what Python collects meanwhile may free a buffer here
         self._pool: Any = None
 
     def allocate(self, size: int, stream: "Stream", about: str = "") -> Buffer:
@@ -139,7 +140,9 @@ class Pinned:
 
 
 class PinnedPool:
-    """Pinned memory for reuse: locking pages takes longer than copying them."""
+    """Pinned memory for reuse, since locking pages takes longer than copying them; safe to use from
+    several threads.
+    """
 
     def __init__(self, device: "CudaDevice") -> None:
         self.device = device
@@ -148,8 +151,10 @@ class PinnedPool:
     def take(self, size: int) -> Pinned:
         """Pinned memory of at least `size` bytes."""
         reserved = size_class(size)
-        kept = self._free.get(reserved)
-        return kept.pop() if kept else Pinned(self.device, reserved)
+        try:
+            return self._free[reserved].pop()
+        except (KeyError, IndexError):  # asked for first, another thread might take the last one
+            return Pinned(self.device, reserved)
 
     def give(self, memory: Pinned) -> None:
         """Keep it for the next `take`."""
@@ -157,9 +162,10 @@ class PinnedPool:
 
     def trim(self) -> None:
         """Unlock all that is not in use."""
-        for memory in [memory for kept in self._free.values() for memory in kept]:
-            memory.free()
-        self._free.clear()
+        for kept in tuple(self._free.values()):
+            with suppress(IndexError):  # one by one: another thread might take one meanwhile
+                while True:
+                    kept.pop().free()
 
 
 class Registered:

@@ -170,7 +170,7 @@ class CudaPanel:
         for number, words in enumerate(self.given(slot)):
             self.up.upload(own, words[:n], number * column)
         self.main.follow(self.up)
-        marks = [self.main.mark()]
+        marks = self._marks[slot] = [self.main.mark()]
         for at, step in enumerate(work.steps):
             going_up = self._going_up[slot]
             launches: list[tuple[int, Launched]] = []
@@ -183,15 +183,15 @@ class CudaPanel:
         if self._staying is None:
             for number, words in enumerate(self._words("made", slot, work.shown)):
                 self.down.download(words[:n], made, number * column)
-        self._marks[slot] = [*marks, self.down.mark()]
+        marks.append(self.down.mark())
 
     def finish(self, slot: int) -> Words | None:
         """As Panel promises."""
-        *marks, end = self._marks.pop(slot)
+        *marks, end = self._marks[slot]
         end.wait()
         for at, (first, last) in enumerate(itertools.pairwise(marks)):
             self.seconds[at] += last.seconds_since(first)
-        for event in (*marks, end):
+        for event in self._marks.pop(slot):
             event.close()
         if self._staying is None:
             return self._words("made", slot, self.work.shown)
@@ -227,6 +227,8 @@ class CudaPanel:
         buffers += [one for ready in self._ready.values() for one in ready.buffers.values()]
         for buffer in buffers:
             buffer.free(self.main)
+        for event in itertools.chain(*self._marks.values()):  # of chunks that nobody has taken
+            event.close()
         for pinned in self._pinned.values():
             self.device.pinned.give(pinned)
         beside = itertools.chain(*self.beside.values())

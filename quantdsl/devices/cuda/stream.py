@@ -163,7 +163,9 @@ class Graph:
 
 
 class StreamPool:
-    """Streams for reuse; making one takes longer than a launch."""
+    """Streams for reuse, since making one takes longer than a launch; safe to use from several
+    threads.
+    """
 
     def __init__(self, device: "CudaDevice") -> None:
         self.device = device
@@ -171,8 +173,10 @@ class StreamPool:
 
     def take(self, urgent: int = 0) -> Stream:
         """A stream on which nothing waits."""
-        free = self._free.get(urgent)
-        return free.pop() if free else Stream(self.device, urgent)
+        try:
+            return self._free[urgent].pop()
+        except (KeyError, IndexError):  # asked for first, another thread might take the last one
+            return Stream(self.device, urgent)
 
     def give(self, stream: Stream) -> None:
         """Keep it for the next `take`; its work must be done."""
