@@ -1,6 +1,7 @@
 """A kernel of tensors as launches for a GPU and the simulated device, and as one core's code."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from quantdsl.codegen import products, tensor_cores
@@ -38,6 +39,13 @@ class Start(NamedTuple):
     arguments: tuple[str, ...]
     together: bool = False
     """Whether all blocks are there at once, since they wait for each other."""
+    told: Mapping[str, int] = MappingProxyType({})
+    """Those of its arguments that are its own."""
+
+    def given(self, words: Mapping[str, int]) -> list[int]:
+        """Its arguments in order, of which all launches have `words`."""
+        known = {**words, **self.told}
+        return [known[name] for name in self.arguments]
 
 
 class Grids(NamedTuple):
@@ -67,7 +75,7 @@ def _start(module: ops.Module, stage: Stage, target: Target, *, gpu: bool) -> St
     names = tuple(param.name for param in func.params[:-1])
     text = batch_text(Batch(linked, stage.threads, words, names), target, gpu=gpu)
     sizes = stage.grid, stage.threads, 8 * words
-    return Start(stage.what, text, ENTRY, *sizes, names, stage.together)
+    return Start(stage.what, text, ENTRY, *sizes, names, stage.together, stage.told)
 
 
 def _product(product: Product, target: Target, *, gpu: bool) -> Start:

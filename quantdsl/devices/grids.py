@@ -3,6 +3,7 @@
 All leave the same bits in what the kernel writes, and return the same word.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -126,7 +127,7 @@ class OnSimulated:
             fit = RESIDENT_THREADS // start.threads if start.together else start.grid
             if start.grid > fit and not self.watched:
                 raise refused("simulated", "unsupported", too_many(start, fit))
-            args = [words[name] for name in start.arguments]
+            args = start.given(words)
             self.blocks = min(start.grid, fit)
             sizes = self.blocks, start.threads
             kernel.launch(*sizes, args, start.shared_bytes, meets=start.together)
@@ -157,11 +158,13 @@ class OnGpu:
         self.device, self.work = device, work
         self.grids = launches_of(work, target, gpu=True)
         device.use()
-        self.kernels: list[Kernel] = []
-        for text in ptx_of(self.grids, work, device.architecture):
-            code = assembled(text, device.architecture)
-            entry = self.grids.starts[len(self.kernels)].entry
-            self.kernels.append(Library(device.driver, code, work.kernel).kernel(device, entry))
+        texts = ptx_of(self.grids, work, device.architecture)
+        made: dict[str, Kernel] = {}
+        for text, start in zip(texts, self.grids.starts, strict=True):
+            if text not in made:
+                code = assembled(text, device.architecture)
+                made[text] = Library(device.driver, code, work.kernel).kernel(device, start.entry)
+        self.kernels = [made[text] for text in texts]
         self._require_room()
 
     def __call__(
@@ -180,7 +183,7 @@ class OnGpu:
         try:
             words = {**addresses, **scalars, SCRATCH.name: scratch.address}
             launches = [
-                kernel.prepare([words[name] for name in start.arguments], start.grid, start.threads)
+                kernel.prepare(start.given(words), start.grid, start.threads)
                 for start, kernel in zip(self.grids.starts, self.kernels, strict=True)
             ]
             started = [
@@ -249,18 +252,17 @@ def too_many(start: Start, fit: int) -> str:
 
 
 def ptx_of(made: Grids, work: TensorWork, architecture: str) -> Sequence[str]:
-    """The launches of a kernel as PTX, in order."""
+    """The launches of a kernel as PTX, in order; those that are one code have one text."""
     target = target_of(architecture)
 
-    def text(number: int) -> bytes:
-        parsed, machine = optimised(made.starts[number].text, target)
+    def compiled(text: str) -> bytes:
+        parsed, machine = optimised(text, target)
         return str(machine.emit_assembly(parsed)).encode()
 
-    return [
-        through_cache(
-            Cache(),
-            cache_key(work.module, target, f"tensors {number} {start.what} {work.elements}"),
-            lambda number=number: text(number),  # type: ignore[misc]
-        ).decode()
-        for number, start in enumerate(made.starts)
-    ]
+    found: dict[str, str] = {}
+    for number, start in enumerate(made.starts):
+        if start.text not in found:
+            key = cache_key(work.module, target, f"tensors {number} {start.what} {work.elements}")
+            code = through_cache(Cache(), key, functools.partial(compiled, start.text))
+            found[start.text] = code.decode()
+    return [found[start.text] for start in made.starts]

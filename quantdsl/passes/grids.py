@@ -7,7 +7,8 @@ ones lies in words of scratch memory: the kernel's result first.
 """
 
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -70,6 +71,8 @@ class Stage(NamedTuple):
     """Whether all blocks are there at once, since they wait for each other."""
     packs: Packs | None = None
     """Of a product on tensor cores: packing its rows, its columns, and the product itself."""
+    told: Mapping[str, int] = MappingProxyType({})
+    """Numbers that are this launch's own, by the names of their parameters."""
 
 
 class Stages(NamedTuple):
@@ -326,13 +329,13 @@ class _Stager:
             self.stages.append(Stage(what, grid, func, shared_words=scans.SHARED_WORDS))
         last = ops.as_value(ops.Elem(SCRATCH, ops.i64(slot)), scan.kind)
         self.before.append(ops.Assign(scan.carried, last))
-        self.words = first + blocks
+        self.words = first + scans.words_of(turns)
 
     def sort(self, memory: sorts.Memory) -> None:
         """A sort of a tensor: some grids for each digit."""
-        for what, grid, body in sorts.launches(memory):
-            func = with_shared(self.entry(body))
-            self.stages.append(Stage(what, grid, func, shared_words=sorts.SHARED_WORDS))
+        for what, grid, words, body, told in sorts.launches(memory):
+            func = with_shared(self.entry(body, told))
+            self.stages.append(Stage(what, grid, func, shared_words=words, told=told))
 
     def reduction(self, found: _Reduction, tree: ops.For) -> None:
         """A loop that reduces: a block for each piece, then one for what they leave."""
@@ -409,8 +412,10 @@ class _Stager:
         left = ops.Assign(ops.Elem(SCRATCH, ops.i64(RESULT)), word)
         self.stages.append(Stage("result", 1, self.entry([*self.before, _first_thread([left])])))
 
-    def entry(self, body: list[ops.Stmt]) -> ops.Func:
-        """A launch's code: what is behind a reduction reads its result from scratch memory."""
+    def entry(self, body: list[ops.Stmt], told: Iterable[str] = ()) -> ops.Func:
+        """A launch's code, which is `told` ints by name: what is behind a reduction reads its
+        result from scratch memory.
+        """
         roots: dict[ops.Expr, ops.Expr] = {
             ops.Elem(ops.Var(name), ops.i64(0)): ops.as_value(
                 ops.Elem(SCRATCH, ops.i64(slot)), self.kinds[name]
@@ -419,7 +424,8 @@ class _Stager:
         }
         read = _with(roots)
         made = tuple(_mapped(stmt, read) for stmt in body)
-        whole = ops.Func("batch", (*self.func.params, SCRATCH_PARAM), None, made)
+        own = (ops.ParamDecl(name, ops.I64_T) for name in told)
+        whole = ops.Func("batch", (*self.func.params, *own, SCRATCH_PARAM), None, made)
         return lowered(whole, self.elements)
 
 

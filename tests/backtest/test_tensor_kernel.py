@@ -12,8 +12,8 @@ from quantdsl.errors import ConfigError, UnavailableError
 from quantdsl.ir.interp import Interpreter
 from quantdsl.lang.diagnostics import SourceError
 from quantdsl.lang.source import Source
+from quantdsl.passes import scans, sorts
 from quantdsl.passes.grids import on_core
-from quantdsl.passes.sorts import TILE, Sort
 from tests.backtest.tensor_programs import (
     COUNTED,
     FAST,
@@ -489,9 +489,24 @@ def test_a_fast_product_is_packed_where_there_are_tensor_cores(architecture, tmp
         assert made.scratch_words == 2 + steps * (strips * 8 * 512 + 8 * 512) // 8
 
 
-def test_the_tiles_of_a_sort_are_in_groups():
-    for size, tiles, groups in ((1, 1, 1), (TILE + 1, 2, 2), (11 * TILE, 11, 4)):
-        sort = Sort("p.x", "float", "", size)
+def test_a_sort_of_groups_of_tiles_and_a_scan_of_longer_rows_leave_the_same(tmp_path, monkeypatch):
+    """As a great many elements have them, which the simulated device would take minutes for."""
+    monkeypatch.setattr(scans, "BLOCKS_MAX", 2)
+    for text, size in ((ORDER.format(type="float"), 8_200), (RUNNING, 5_000)):
+        kernel = kernel_of(text, tmp_path)
+        here, there = (drawn(kernel.facts, {"n": size}) for _ in range(2))
+        assert kernel(**here) == kernel(**there, device="simulated")
+        for name in here.keys() - {"s", "first"}:
+            assert np.array_equal(here[name], there[name], equal_nan=True)
+    sort = sorts.Sort("p.x", "float", "p.places", 8_200)
+    assert (sort.blocks, sort.group, sort.groups) == (5, 2, 3)
+    assert scans.blocks_of(5_000) == 2
+
+
+@pytest.mark.parametrize(("places", "tile"), [("", 4_096), ("p.places", 2_048)])
+def test_the_tiles_of_a_sort_are_in_groups(places, tile):
+    for size, tiles, groups in ((1, 1, 1), (tile + 1, 2, 2), (11 * tile, 11, 4)):
+        sort = sorts.Sort("p.x", "float", places, size)
         assert (sort.blocks, sort.groups) == (tiles, groups)
         assert sort.group * groups >= tiles > sort.group * (groups - 1)
 
