@@ -21,14 +21,17 @@ class Rows:
         self._words: Words = np.empty(0, np.int64)
 
     def free(self, rows: int) -> Words:
-        """The free end, with room for so many rows; `add` then says how many were written."""
+        """The free end, as long as so many rows; `add` then says how many were written.
+
+        It is no longer than asked for, since the interpreter reads whatever it is given.
+        """
         used = self.count * self.width
         needed = used + rows * self.width
         if needed > len(self._words):
             grown = np.empty(max(needed, 2 * len(self._words), START_WORDS), np.int64)
             grown[:used] = self._words[:used]
             self._words = grown
-        return self._words[used:]
+        return self._words[used:needed]
 
     def add(self, rows: int) -> None:
         """Keep the first `rows` rows of the free end."""

@@ -165,12 +165,12 @@ def load_lanes(
     arguments of KERNEL; with `varying`, the paths that lanes differ in, its events are the rows of
     codegen/rows.py if there are any.
     """
-    form = Form(
-        f"lanes {kernel_form(kept, varying)}",
-        lambda whole: usual_beside_any(kernel_part(split_lanes(whole, kept, varying)), "lane"),
-        _text,
-        INTERFACE,
-    )
+
+    def passed(whole: Module) -> Module:
+        part = kernel_part(split_lanes(whole, kept, varying, None, False))
+        return usual_beside_any(part, "lane")
+
+    form = Form(f"lanes {kernel_form(kept, varying)}", passed, _text, INTERFACE)
     return load(module, target, cache, form)
 
 

@@ -57,13 +57,15 @@ def split_lanes(
     module: Module,
     kept: frozenset[str],
     varying: frozenset[str] | None,
-    depth: int | None = None,
-    past: bool = False,
+    depth: int | None,
+    past: bool,
+    /,
 ) -> Module:
     """A module after the passes over lanes; `varying` are the paths that lanes differ in.
 
     With a `depth`, words that are used only deep in branches stay in memory (passes/promote.py).
     With `past`, lanes read an order book as it was (passes/past.py), where they would build one.
+    Nothing has a default: one that is left out and one that is given are two modules to the cache.
     """
     return lane_passes(module, kept, varying, depth=None if varying is None else depth, past=past)
 

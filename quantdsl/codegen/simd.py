@@ -125,7 +125,7 @@ def simd_program(
     """
 
     def passed(whole: Module) -> Module:
-        return kernel_part(split_lanes(whole, kept, varying))
+        return kernel_part(split_lanes(whole, kept, varying, None, False))
 
     name = f"simd {kernel_form(kept, varying)}"
     return load(module, target, cache, _Steps(passed, varying).form(name))

@@ -122,16 +122,16 @@ class Memory:
         kinds = known.of(element(type_) if isinstance(type_, BufferType) else type_)
         if words.dtype != np.int64 or len(words) % len(kinds):
             raise InternalError(f"QD9401 interp: {words.dtype}[{len(words)}] for a {type_}")
-        kinds = np.tile(kinds, len(words) // len(kinds))
+        elements = len(words) // len(kinds)
         self.words = words
         self.values: list[Any] = words.tolist()
-        self._floats = kinds == F64_T
+        self._floats = np.tile(kinds == F64_T, elements)
         floats = np.flatnonzero(self._floats)
         for index, value in zip(
             floats.tolist(), words.view(np.float64)[floats].tolist(), strict=True
         ):
             self.values[index] = value
-        for index in np.flatnonzero(kinds == BOOL_T).tolist():
+        for index in np.flatnonzero(np.tile(kinds == BOOL_T, elements)).tolist():
             self.values[index] = bool(self.values[index])
         self._first = self.values.copy()
 

@@ -9,8 +9,9 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import FORBID_COMPILE
 from quantdsl.codegen.jit import Program
 from quantdsl.codegen.lanes import FINISH, START, InterpretedLanes, load_lanes
-from quantdsl.codegen.rows import load_rows
-from quantdsl.codegen.target import Target, native
+from quantdsl.codegen.rows import load_rows, split_lanes
+from quantdsl.codegen.simd import simd_program
+from quantdsl.codegen.target import Target, avx2, native
 from quantdsl.devices.work import LaneWork
 from tests.backtest.programs import strategy
 from tests.backtest.test_lane_entry import checked_text
@@ -78,6 +79,14 @@ def test_generated_strategies(seed):
 def test_what_cannot_be_split_takes_events(seed):
     work = program_work(seed)
     assert np.array_equal(by_rows(work, None, 1), by_events(work))
+
+
+def test_kernels_and_their_rows_are_of_one_split():
+    work = strategy_work(checked_of(FILES[0]), 200)
+    split_lanes.cache_clear()
+    by_rows(work, None, 1)
+    by_rows(work, None, 1, simd_program, avx2())
+    assert split_lanes.cache_info().misses == 1
 
 
 def test_rows_come_from_the_cache(tmp_path, monkeypatch):

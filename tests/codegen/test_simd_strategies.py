@@ -54,7 +54,7 @@ def test_generated_strategies(seed):
 @pytest.mark.parametrize("target", [avx512(), avx2(), neon()], ids=lambda t: f"{t.lanes}_lanes")
 def test_the_code_of_a_strategy_uses_the_wide_registers(target):
     work = strategy_work(checked_of(next(path for path in FILES if path.stem == "ema_cross")), 10)
-    part = kernel_part(split_lanes(work.module, work.kept, work.varying))
+    part = kernel_part(split_lanes(work.module, work.kept, work.varying, None, False))
     text = emit_lanes(part, target, uniform(part, "lane", work.varying)).text
     assert len(re.findall(REGISTERS[target.lanes], assembly(text, target))) >= 5
 

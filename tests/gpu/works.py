@@ -14,7 +14,7 @@ import pyarrow as pa
 from quantdsl.backtest.drawn import drawn_works
 from quantdsl.backtest.lane_code import settings, settled
 from quantdsl.backtest.panel_device import DeviceTurn
-from quantdsl.backtest.prepare import arrange, prepare
+from quantdsl.backtest.prepare import arrange
 from quantdsl.backtest.program import Memory
 from quantdsl.backtest.signals import prepare_signals
 from quantdsl.backtest.tensor_kernel import tensor_kernels
@@ -194,7 +194,7 @@ def strategy_work(checked: Checked, events: int) -> LaneWork:
     Results are all metrics and the digest of every record, so of each order, fill and trade.
     """
     rng = random.Random(1)
-    module, data = checked.lane_module(digest=True), prepare(checked).data
+    module, data = checked.lane_module(digest=True), arrange(checked).data
     memory = Memory(module)
     written(checked, data, memory, {})
     params, rows = [], []

@@ -49,7 +49,7 @@ def test_a_usual_turn_asks_no_flag_and_warms_nothing_up(name):
     path = STRATEGIES / f"{name}.qdsl"
     sweep = prepare_sweep(compile_file(path), path, data=market(1_000), ranges=RANGES[name])
     work = sweep.work
-    module = split_lanes(work.module, work.kept, work.varying)
+    module = split_lanes(work.module, work.kept, work.varying, None, False)
     lane = next(func for func in module.funcs if func.name == "lane")
     turn = row_turn(lane, dict(module.sizes)[ROW_WORDS])
     assert turn is not None
@@ -66,7 +66,7 @@ def test_a_usual_turn_asks_no_flag_and_warms_nothing_up(name):
 def test_a_loop_over_events_has_no_usual_turn():
     path = STRATEGIES / "ema_cross.qdsl"
     sweep = prepare_sweep(compile_file(path), path, data=market(1_000), ranges=RANGES["ema_cross"])
-    module = split_lanes(sweep.work.module, sweep.work.kept, None)
+    module = split_lanes(sweep.work.module, sweep.work.kept, None, None, False)
     lane = next(func for func in module.funcs if func.name == "lane")
     assert row_turn(lane, 1) is None
 
@@ -75,7 +75,7 @@ def test_a_loop_over_events_has_no_usual_turn():
 def test_a_lane_by_itself_has_the_usual_turn_beside_any(name):
     path = STRATEGIES / f"{name}.qdsl"
     sweep = prepare_sweep(compile_file(path), path, data=market(1_000), ranges=RANGES[name])
-    module = split_lanes(sweep.work.module, sweep.work.kept, sweep.work.varying)
+    module = split_lanes(sweep.work.module, sweep.work.kept, sweep.work.varying, None, False)
     twice = usual_beside_any(module, "lane")
     verify(twice)
     plain, doubled = (
