@@ -7,6 +7,7 @@ compared with the scalar target there. On a difference the first bar is searched
 another state, by halving the events.
 """
 
+import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -268,8 +269,9 @@ def compared(lanes: Lanes, found: Sequence[Target], ran: Ran = UNHEARD) -> list[
     """What each target left, and where it first differs from the first one."""
     first: npt.NDArray[np.int64] | None = None
     outcomes = []
+    work_of = functools.cache(lanes.work)  # most targets run the same
     for target in found:
-        work = lanes.work(target.plan)
+        work = work_of(target.plan)
         left = results(work, target, ran)
         first = left if first is None else first
         different = np.flatnonzero((left != first).any(axis=0))

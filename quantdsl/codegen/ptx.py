@@ -24,7 +24,7 @@ from quantdsl.codegen.primitives import (
     COPIES_IN_BULK,
     on_ptx,
 )
-from quantdsl.codegen.rows import kernel_form, kernel_part, split_lanes
+from quantdsl.codegen.rows import SPLITS_MAX, kernel_form, kernel_part, split_lanes
 from quantdsl.codegen.short import SHORT_BODIES
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.text import entry_symbol
@@ -226,13 +226,21 @@ def gpu_part(
     Those whose turns end early look at the events of a message in groups. Where a thread has all
     registers that there are, other turns make fewer calls and wait for memory less often.
     """
+    return _gpu_part(module, kept, varying, bounds.registers == REGISTERS_OF_A_THREAD)
+
+
+@functools.lru_cache(SPLITS_MAX)
+def _gpu_part(
+    module: Module, kept: frozenset[str], varying: frozenset[str] | None, roomy: bool, /
+) -> Module:
+    """Made once for a kernel and for the tiles that it reads; all bounds but registers share it."""
     lanes = kernel_part(split_lanes(module, kept, varying, GPU_DEPTH, varying is not None))
     if varying is not None:
         lanes = meet_to_write(lanes, "lane", varying)
     usual = run_usual(lanes, "lane", kept)
     if usual is not lanes:
         alone = reached(usual, tuple(name for name in usual.entries if name != "lane"))
-        turns = _turns(alone, roomy=bounds.registers == REGISTERS_OF_A_THREAD)
+        turns = _turns(alone, roomy=roomy)
         return divide_counts(unroll_once(turns))
     apart = pass_messages(lanes, "lane")
     return divide_counts(lanes if apart is lanes else inline_cold(apart))

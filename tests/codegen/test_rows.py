@@ -9,6 +9,7 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import FORBID_COMPILE
 from quantdsl.codegen.jit import Program
 from quantdsl.codegen.lanes import FINISH, START, InterpretedLanes, load_lanes
+from quantdsl.codegen.ptx import Bounds, gpu_part
 from quantdsl.codegen.rows import load_rows, split_lanes
 from quantdsl.codegen.simd import simd_program
 from quantdsl.codegen.target import Target, avx2, native
@@ -62,11 +63,11 @@ def at_once(kernel: Program | InterpretedLanes, work: LaneWork) -> np.ndarray:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_shipped_strategies(path):
-    work = strategy_work(checked_of(path), 1500)
+def test_shipped_strategies(path, tmp_path):
+    work, cache = strategy_work(checked_of(path), 1500), Cache(tmp_path / "cache")
     expected = by_events(work)
     for pieces in (1, 4):
-        assert np.array_equal(by_rows(work, None, pieces), expected)
+        assert np.array_equal(by_rows(work, cache, pieces), expected)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -87,6 +88,12 @@ def test_kernels_and_their_rows_are_of_one_split():
     by_rows(work, None, 1)
     by_rows(work, None, 1, simd_program, avx2())
     assert split_lanes.cache_info().misses == 1
+
+
+def test_a_part_for_gpus_is_made_once():
+    work = strategy_work(checked_of(FILES[0]), 200)
+    part = gpu_part(work.module, work.kept, work.varying)
+    assert gpu_part(work.module, work.kept, work.varying, Bounds()) is part
 
 
 def test_rows_come_from_the_cache(tmp_path, monkeypatch):
