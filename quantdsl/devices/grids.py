@@ -4,7 +4,9 @@ All leave the same bits in what the kernel writes, and return the same word.
 """
 
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,12 +161,14 @@ class OnGpu:
         self.grids = launches_of(work, target, gpu=True)
         device.use()
         texts = ptx_of(self.grids, work, device.architecture)
-        made: dict[str, Kernel] = {}
-        for text, start in zip(texts, self.grids.starts, strict=True):
-            if text not in made:
-                code = assembled(text, device.architecture)
-                made[text] = Library(device.driver, code, work.kernel).kernel(device, start.entry)
-        self.kernels = [made[text] for text in texts]
+        entries = dict(zip(texts, (start.entry for start in self.grids.starts), strict=True))
+        with ThreadPoolExecutor() as pool:  # the assembler takes as long as LLVM, and no lock
+            codes = pool.map(assembled, entries, itertools.repeat(device.architecture))
+        made = {
+            text: Library(device.driver, code, work.kernel).kernel(device, entry)
+            for (text, entry), code in zip(entries.items(), codes, strict=True)
+        }
+        self.kernels: list[Kernel] = [made[text] for text in texts]
         self._require_room()
 
     def __call__(
