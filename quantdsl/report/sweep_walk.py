@@ -112,6 +112,8 @@ def step_of(
     """One window from the chosen point's runs over the training and over the test."""
     after = outside.curve_ts > test_ns  # the bar at the border is the last of the test before
     first = float(outside.accumulators["equity_first"])
+    growth = outside.curve_equity[after] / first
+    growth[-1:] = outside.accumulators["equity_last"] / first  # with what closing at the end costs
     return Step(
         train_ns=train_ns,
         test_ns=test_ns,
@@ -121,7 +123,7 @@ def step_of(
         outside=figures(outside),
         sums=_plain(outside, test_ns),
         curve_ts=outside.curve_ts[after],
-        growth=outside.curve_equity[after] / first,
+        growth=growth,
     )
 
 

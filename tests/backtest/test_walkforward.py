@@ -212,6 +212,17 @@ def test_the_tests_are_stitched_without_gap_and_compounded(walk: WalkForward) ->
     assert walk.metrics["annual_return"] == pytest.approx(growth ** (1.0 / years) - 1.0)
 
 
+def test_what_closing_at_the_end_of_a_test_costs_is_in_what_the_tests_leave(path: Path) -> None:
+    closing = SOURCE.replace("fees = 1bps", "fees = 50bps\n        close_at_end = true")
+    source = path.with_name("closing.qdsl")
+    source.write_text(closing)
+    walk = quantdsl.sweep(source, market(), walk_forward="train=1y test=3mo").outcome.walk
+    assert walk is not None
+    left = np.prod([1.0 + step.outside["total_return"] for step in walk.steps])
+    assert walk.metrics["total_return"] == pytest.approx(left - 1.0, rel=1e-12)
+    assert walk.level[-1] == pytest.approx(left, rel=1e-12)
+
+
 def test_figures_of_a_window_are_of_its_days_alone(walk: WalkForward) -> None:
     for step in walk.steps:
         days = (step.test_ns - step.train_ns) // DAY_NS + 1  # both borders are bars
