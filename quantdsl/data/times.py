@@ -3,8 +3,7 @@
 import datetime as dt
 import re
 from collections.abc import Callable
-from itertools import pairwise
-from zoneinfo import ZoneInfo
+from functools import lru_cache, partial
 
 import msgspec
 import numpy as np
@@ -109,21 +108,14 @@ def exact_instant(ts_ns: int) -> str:
 
 def utc_of_local(local_ns: Int64s, tz: str) -> Int64s:
     """Wall-clock times of zone `tz` as UTC. An hour that occurs twice counts as its first."""
-    place = zone(tz)
     hours, where = np.unique(local_ns // FIXED_NS["h"], return_inverse=True)
-    return local_ns - _offsets(hours, lambda hour: _offset_ns(place, hour))[where]
+    return local_ns - _offsets(hours, partial(_offset_of_wall, tz))[where]
 
 
 def local_of_utc(ts_ns: Int64s, tz: str) -> Int64s:
     """Times in UTC as the wall clock of zone `tz` shows them."""
-    place = zone(tz)
     hours, where = np.unique(ts_ns // FIXED_NS["h"], return_inverse=True)
-    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
-    def offset(hour: int) -> int:
-        return _offset_of((epoch + dt.timedelta(hours=hour)).astimezone(place))
-
-    return ts_ns + _offsets(hours, offset)[where]
+    return ts_ns + _offsets(hours, partial(_offset_at, tz))[where]
 
 
 STEADY_HOURS = 6 * 24
@@ -133,21 +125,31 @@ STEADY_HOURS = 6 * 24
 def _offsets(hours: Int64s, offset: Callable[[int], int]) -> Int64s:
     """The offset at each of these hours, ascending: asked for at both ends of each stretch of
     STEADY_HOURS, and between them where they differ."""
-    found = np.empty(len(hours), np.int64)
+    if not len(hours):
+        return hours
     bounds = np.flatnonzero(np.diff(hours // STEADY_HOURS)) + 1
-    bounds = np.concatenate(([0], bounds, [len(hours)])) if len(hours) else bounds
-    for begin, end in pairwise(bounds.tolist()):
-        first, last = offset(int(hours[begin])), offset(int(hours[end - 1]))
-        found[begin:end] = first
-        if first != last:
-            found[begin:end] = [offset(hour) for hour in hours[begin:end].tolist()]
+    begins, ends = np.append(0, bounds), np.append(bounds, len(hours))
+    first = np.array([offset(hour) for hour in hours[begins].tolist()])
+    last = np.array([offset(hour) for hour in hours[ends - 1].tolist()])
+    found = np.repeat(first, ends - begins)
+    for stretch in np.flatnonzero(first != last).tolist():
+        within = slice(begins[stretch], ends[stretch])
+        found[within] = [offset(hour) for hour in hours[within].tolist()]
     return found
 
 
-def _offset_ns(place: ZoneInfo, local_hour: int) -> int:
+# A walk-forward asks for the hours of the same sessions window by window.
+@lru_cache(maxsize=65_536)
+def _offset_of_wall(tz: str, local_hour: int) -> int:
     # Naive on purpose: this is a reading of a wall clock, and the zone is asked what it means.
     wall = dt.datetime(1970, 1, 1) + dt.timedelta(hours=local_hour)  # noqa: DTZ001
-    return _offset_of(wall.replace(tzinfo=place))
+    return _offset_of(wall.replace(tzinfo=zone(tz)))
+
+
+@lru_cache(maxsize=65_536)
+def _offset_at(tz: str, hour: int) -> int:
+    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(hours=hour)
+    return _offset_of(moment.astimezone(zone(tz)))
 
 
 def _offset_of(moment: dt.datetime) -> int:

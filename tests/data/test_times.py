@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
+from quantdsl.data import times
 from quantdsl.data.times import FIXED_NS, local_of_utc, parse_instant, utc_of_local
 
 SPANS = (
@@ -34,3 +35,12 @@ def test_each_hour_has_the_offset_of_its_zone(zone, first, hours, step):
 def test_no_time_is_no_error():
     none = np.empty(0, np.int64)
     assert len(local_of_utc(none, "Asia/Gaza")) == len(utc_of_local(none, "Asia/Gaza")) == 0
+
+
+def test_hours_that_were_asked_for_before_are_not_asked_of_the_zone_again(monkeypatch):
+    """A walk-forward opens the same sessions four times a window: most of its time was zones."""
+    ns = parse_instant("2001-01-01") + np.arange(0, 90_000, 24) * FIXED_NS["h"]
+    first = utc_of_local(ns, "Europe/Oslo"), local_of_utc(ns, "Europe/Oslo")
+    monkeypatch.setattr(times, "_offset_of", None)
+    again = utc_of_local(ns, "Europe/Oslo"), local_of_utc(ns, "Europe/Oslo")
+    assert np.array_equal(first, again)

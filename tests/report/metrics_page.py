@@ -21,7 +21,7 @@ of UTC days, or a session that never closes, 365 where all days of the week have
 have (currencies), 252 where five have (stocks). The
 riskless rate is 0.
 A figure that is not defined is `na` (null in metrics.json), never 0.
-What `close_at_end` pays to close is in the final equity and what is made of it, behind the last sample.
+What closing at the end (`close_at_end`) costs is in the final equity and its return, not in `r`.
 A benchmark begins with the run, at the close of the bar at which trading begins. `--benchmark hold`
 is the first instrument held from there on, with the splits, dividends and funding of the data.
 
