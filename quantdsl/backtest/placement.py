@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
-from quantdsl.check.columns import WORD_BYTES
+from quantdsl.check.columns import WORD_BYTES, typical
 from quantdsl.check.costs import Costs
 from quantdsl.check.panel_builder import Form, Kernel
 from quantdsl.check.panel_kernels import kernels
@@ -161,7 +161,7 @@ def _most_bars(checked: Checked, kernel: Kernel, window: Window | None, size: Si
 def operations(checked: Checked, kernel: Kernel, flat: int | None) -> float:
     """Of a lane along time at one bar, or across at one instant."""
     module = checked.kernel_module(kernel, flat)
-    return Costs(module, {}, memory=1).once("lane", {"n": 1})
+    return Costs(module, typical(checked.strategy.params), memory=1).once("lane", {"n": 1})
 
 
 def _bytes(kernel: Kernel) -> int:

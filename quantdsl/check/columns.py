@@ -156,7 +156,7 @@ class _Chooser:
         self.scope, self.swept, self.points = scope, scope.swept, max(scope.points, 1)
         self.choices: list[Choice] = []
         self.bytes_left = int(COLUMN_BYTES)
-        costs = Costs(module, _typical(self.strategy.params))
+        costs = Costs(module, typical(self.strategy.params))
         self.costs = {name: costs.of(value) for name, value in _values(module)}
         self.panel = self.strategy.universe is not None
 
@@ -240,7 +240,7 @@ def _values(module: ops.Module) -> Iterator[tuple[str, ops.Expr]]:
                 yield place.name, stmt.value
 
 
-def _typical(params: Sequence[Param]) -> dict[str, int | float]:
+def typical(params: Sequence[Param]) -> dict[str, int | float]:
     """A number for each param's field: the middle of its range, in the unit it is written in."""
     found: dict[str, int | float] = {}
     for param in params:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from quantdsl.check.equations import STATE
 from quantdsl.ir import ops, scalar
-from quantdsl.ir.walk import operands
+from quantdsl.ir.walk import nodes_in, operands
 
 HEAVY = {"fdiv": 6, "sqrt": 6, "idiv": 20, "imod": 20, "umulh": 2}
 """Operations that take longer than an addition."""
@@ -17,9 +17,12 @@ MEMORY = 8
 """A word of a lane's own window, read or written: no two lanes share its cache line."""
 TURNS = 8
 """Turns of a loop whose bounds are not known."""
+SAMPLED = 1_024
+"""At how many values of a counter at most a loop inside is looked at."""
 
 Number = int | float | None
-Names = dict[str, Number]
+Names = dict[str, Number | range]
+"""Of a counter all that it will be, where that is known."""
 
 
 class Costs:
@@ -48,7 +51,8 @@ class Costs:
             case ops.Const():
                 return 0, expr.value
             case ops.Var():
-                return 0, names.get(expr.name)
+                known = names.get(expr.name)
+                return 0, None if isinstance(known, range) else known
             case ops.Field() if expr.base == STATE:
                 return 0, self._typical.get(expr.name)
             case ops.Call():
@@ -71,7 +75,7 @@ class Costs:
         given = tuple(number for _, number in found)
         key = (call.func, given)
         if key not in self._known:
-            known = {param.name: n for param, n in zip(func.params, given, strict=True)}
+            known: Names = {param.name: n for param, n in zip(func.params, given, strict=True)}
             self._known[key] = self._body(func.body, known)
         return self._known[key] + sum(cost for cost, _ in found), None
 
@@ -99,15 +103,36 @@ class Costs:
                 return cost + (min(then, other) if truth is None else then if truth else other)
             case ops.For():
                 low, high = self._expr(stmt.lo, names)[1], self._expr(stmt.hi, names)[1]
-                turns = TURNS if low is None or high is None else max(high - low, 0)
-                if turns == 1:
-                    names[stmt.name] = low
+                if low is None or high is None:
+                    turns = self._mean_turns(stmt, names)
+                else:
+                    turns = max(high - low, 0)
+                    names[stmt.name] = low if turns == 1 else range(int(low), int(high))
                 return turns * (1 + self._body(stmt.body, names))
             case ops.While():
                 most = self._expr(stmt.max, names)[1]
                 turns = TURNS if most is None else min(most, TURNS)
                 return turns * (self._expr(stmt.cond, names)[0] + self._body(stmt.body, names))
         return 0
+
+    def _mean_turns(self, stmt: ops.For, names: Names) -> float:
+        """Of a loop whose bounds go by the counter of another one, as those of a strand do."""
+        bounds = [*nodes_in(stmt.lo), *nodes_in(stmt.hi)]
+        outer = {
+            v.name: span
+            for v in bounds
+            if isinstance(v, ops.Var) and isinstance(span := names.get(v.name), range)
+        }
+        if len(outer) != 1:
+            return TURNS
+        ((name, span),) = outer.items()
+        span, total = span[:: len(span) // SAMPLED + 1], 0.0
+        for number in span:
+            names[name] = number
+            low, high = self._expr(stmt.lo, names)[1], self._expr(stmt.hi, names)[1]
+            total += TURNS if low is None or high is None else max(high - low, 0)
+        names[name] = outer[name]
+        return total / max(len(span), 1)
 
 
 def _value(expr: ops.Expr, numbers: list[int | float]) -> Number:

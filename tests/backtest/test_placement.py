@@ -174,3 +174,26 @@ def test_auto_looks_for_no_gpu_where_cores_are_the_place(
     panel = quantdsl.panel(path, table(whole(5, 60)))
     assert auto.looked == 0
     assert np.from_dlpack(panel["rsi"]).shape == (60, 5)
+
+
+def test_a_parallel_loop_costs_its_turns() -> None:
+    """Each of 256 strands was taken to make 8 turns, however few all of them make together."""
+    text = """language 1
+kernel some(r: window[float, 512], n: const int) -> float:
+    var sum = 0.0
+    parallel for i in 0..<n reduce(sum: +):
+        for k in 0..<8:
+            sum += r[min(i + k, 511)] ^ 2
+    return sum
+
+strategy S:
+    bars 1d
+    universe "U"
+    param n = SPAN
+    let x = some(close / close[1] - 1, n = n)
+"""
+    few, many = (
+        placed(text=text.replace("SPAN", span)).stages[0].cores_s
+        for span in ("8 in 8..16 step 8", "200 in 200..400 step 100")
+    )
+    assert 3 < many / few < 25
