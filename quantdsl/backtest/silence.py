@@ -32,7 +32,7 @@ def silence(prepared: Prepared, options: dict[str, Any]) -> tuple[str, ...]:
         return ()
     start, data = int(run.memory.get("trade_from")), prepared.data
     found = never_started(start, data) or _outside(prepared)
-    found = found or _not_warm(prepared) or no_members(data)
+    found = found or no_members(data) or _not_warm(prepared)
     if not found and not run.memory.get("e.metrics.orders"):
         found = _never_true(checked, _count(checked, options)) or _left_alone(checked)
     return tuple(dict.fromkeys(found))
@@ -94,12 +94,13 @@ def no_members(data: RunData) -> list[str]:
 
 def _left_alone(checked: Checked) -> list[str]:
     """Rebalances that found nothing to trade."""
-    rebalance = checked.strategy.scope.names.get("rebalance")
+    rebalance, universe = checked.strategy.scope.names.get("rebalance"), checked.strategy.universe
     if not isinstance(rebalance, Rebalance) or rebalance.plan is None:
         return []
+    filtered = universe is not None and universe.filter is not None
     return [
         "no 'rebalance' changed a position: its weights were na, 0, less than one lot, or changes "
-        "below its min_trade"
+        f"below its min_trade{', or the filter let nobody in' if filtered else ''}"
     ]
 
 

@@ -66,7 +66,7 @@ def call(cx: Context, binding: "Declared", node: ast.Call) -> Value:
     passed: list[ops.Expr] = []
     for param, value in zip(routine.params, values, strict=True):
         passed += _pass(cx, param, value)
-    bound = _bind_sizes(cx, routine, values, node)
+    bound = _bind_sizes(cx, binding, routine, values, node)
     if bound is None:
         return error_value(node.span)
     if routine.state is not None:
@@ -245,7 +245,7 @@ def _pass(cx: Context, param: Parameter, value: Value) -> list[ops.Expr]:
 
 
 def _bind_sizes(
-    cx: Context, routine: "Routine", values: list[Value], node: ast.Call
+    cx: Context, binding: "Declared", routine: "Routine", values: list[Value], node: ast.Call
 ) -> tuple[ops.Size, ...] | None:
     bound: dict[str, ops.Size] = {}
     for param, value in zip(routine.params, values, strict=True):
@@ -260,7 +260,13 @@ def _bind_sizes(
                 return None
             least = least_of(param)
             if value.low < least:
-                cx.error("QD0603", f"{param.name!r} is at least {least}", value.span)
+                own = least and value.low == 0 and not binding.module.std
+                cx.error(
+                    "QD0603",
+                    f"{param.name!r} is at least {least}",
+                    value.span,
+                    help=f"declare '{param.name}: const int = 0' if 0 is meant too" if own else "",
+                )
                 return None
             if isinstance(value.high, int) and value.high > limits.WINDOW:
                 cx.error(

@@ -190,6 +190,8 @@ class Cursor:
             return "'==' compares; '=' assigns, and only to a name, field or element"
         if kind == "%":
             return "'%' is percent; the remainder is 'a mod b'"
+        if kind == "|>":
+            return "a pipe ends an equation of its own; in its place here write f(x) for x |> f()"
         if kind == NAME:
             text = self.texts[self.at]
             if before == NUMBER:

@@ -149,6 +149,31 @@ def test_a_universe_that_never_gets_warm_is_told_of(tmp_path: Path) -> None:
     assert reason == f"{told} {len(ran.bars)} bars"
 
 
+def test_a_filter_that_lets_nobody_in_is_told_of(tmp_path: Path) -> None:
+    """And a universe without a member before a warm-up that a range makes too long."""
+    text = """language 1
+strategy S:
+    bars 1d
+    universe "U", POINT
+    session "XNYS"
+    param n = 2 in 2..500
+    let dear = close > 1_000_000 USD
+    let x    = close / close[n] - 1
+    at 15:45:
+        rebalance(xs.weights(x))
+"""
+    closes = walks(3, 20)
+    filtered = text.replace("POINT", "filter = dear").replace("2..500", "2..5")
+    (reason,) = run_checked(compiled(filtered), Path("x"), data=table(closes)).no_trade_reasons
+    assert reason.endswith("below its min_trade, or the filter let nobody in")
+    more = members(tmp_path, [f"{name},2030-01-01," for name in closes])
+    text = text.replace("POINT", "point_in_time = true")
+    ran = run_checked(compiled(text), Path("x"), data=table(closes), more=more)
+    assert ran.no_trade_reasons == (
+        "no instrument was a member of the universe on a day of the data",
+    )
+
+
 def test_a_universe_without_a_member_is_told_of(tmp_path: Path) -> None:
     closes = walks(3, 20)
     spans = (",2019-01-01", "2030-01-01,", "2018-01-01,2019-01-01")

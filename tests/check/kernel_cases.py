@@ -32,6 +32,7 @@ KERNELS = {
     "window too long": (
         "return 1.0", {"head": "k(r: window[float, 2_000_000], n: const int) -> float"}
     ),
+    "size of a kernel that is 0": ("return r[0]", {"call": "k(close, 0)"}),
     "kernel without a window": ("return x", {"head": "k(x: float, n: const int) -> float"}),
     "kernel that orders": (
         "buy(9 shares)\nif r[0] > r[1]:\n    close_position()\nreturn r[0]",

@@ -63,6 +63,7 @@ FILES = {
     "test step": 'test "a":\n    let a = 1\n',
     "test name": "test a:\n    expect true\n",
     "chained pipe": "const a = b |> c\n",
+    "pipe in an argument": "const a = f(b |> c())\n",
     "range of three": "const a = 1..2..3\n",
     "point without digit": "const a = .5\n",
     "trailing operator": "const a = 1 +\n",
