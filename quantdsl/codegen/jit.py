@@ -13,7 +13,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from quantdsl.codegen.target import Target
+from quantdsl.codegen.target import Target, native
 from quantdsl.codegen.text import entry_symbol
 from quantdsl.errors import InternalError
 from quantdsl.ir.ops import BOOL_T, F64_T, I64_T, Func, Module
@@ -192,6 +192,23 @@ class Program:
         if decl.result != BOOL_T:
             return function
         return lambda *args: bool(function(*args))
+
+
+class Native:
+    """Machine code of some text, in this process as long as this is held."""
+
+    def __init__(self, text: str) -> None:
+        target = native()
+        empty = llvm.parse_assembly("", llvm.create_context())
+        self._engine = llvm.create_mcjit_compiler(empty, target.machine())
+        code = assemble(text, target)
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Where a function of it begins."""
+        found: int = self._engine.get_function_address(name)
+        return found
 
 
 def _released(_: Any) -> None:

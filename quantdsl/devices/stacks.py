@@ -17,8 +17,7 @@ from typing import NamedTuple
 import llvmlite.binding as llvm
 import numpy as np
 
-from quantdsl.codegen.jit import assemble
-from quantdsl.codegen.target import native
+from quantdsl.codegen.jit import Native
 from quantdsl.errors import UnavailableError
 
 STACK_BYTES = 2 << 20
@@ -181,22 +180,6 @@ def _entry(count: int) -> str:
     lines.append(f"  call void %function({given})")
     lines.append(f'  call void @"{_ASK}"(ptr %state, i64 {DONE})')
     return _WORD + "\n".join([*lines, "  unreachable", "}\n"])
-
-
-class Native:
-    """Machine code of some text, in this process as long as this is held."""
-
-    def __init__(self, text: str) -> None:
-        empty = llvm.parse_assembly("", llvm.create_context())
-        self._engine = llvm.create_mcjit_compiler(empty, native().machine())
-        code = assemble(text, native())
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
-
-    def address(self, name: str) -> int:
-        """Where a function of it begins."""
-        found: int = self._engine.get_function_address(name)
-        return found
 
 
 @functools.cache

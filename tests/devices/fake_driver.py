@@ -33,6 +33,21 @@ class Names:
         return name
 
 
+class Handle(str):
+    """What the driver calls something by; for native code an address."""
+
+    def __int__(self):
+        HANDLES[id(self)] = self
+        return id(self)
+
+
+HANDLES = {}
+"""Those that native code was told, by their address."""
+LAUNCH = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, *7 * [ctypes.c_uint], *3 * [ctypes.c_void_p]
+)
+
+
 class FakeDriver:
     """The functions of cuda.bindings.driver that are used, for `n_devices` small GPUs."""
 
@@ -91,7 +106,7 @@ class FakeDriver:
     def _made(self, kind):
         self._handles += 1
         self.live[kind] += 1
-        return (f"{kind} {self._handles}",)
+        return (Handle(f"{kind} {self._handles}"),)
 
     def cuGetErrorName(self, status):
         return CUresult.CUDA_SUCCESS, status.name.encode()
@@ -104,6 +119,19 @@ class FakeDriver:
 
     def cuDriverGetVersion(self):
         return (self.version,)
+
+    def cuGetProcAddress(self, name, version, flags):
+        call = getattr(self, name.decode())
+
+        def native(function, *rest):
+            *sizes, stream, params, extra = rest
+            try:
+                return int(call(HANDLES[function], *sizes, HANDLES[stream], params, extra)[0])
+            except Exception:  # it is started once more, from Python, where it can be told
+                return CUresult.CUDA_ERROR_LAUNCH_FAILED
+
+        self._native = LAUNCH(native)
+        return ctypes.cast(self._native, ctypes.c_void_p).value, 0
 
     def cuDeviceGetCount(self):
         return (self.n_devices,)
@@ -274,7 +302,7 @@ class FakeDriver:
         return (name.decode(),)
 
     def cuKernelGetFunction(self, kernel):
-        return (kernel,)
+        return (Handle(kernel),)
 
     def cuFuncGetAttribute(self, which, function):
         known = {

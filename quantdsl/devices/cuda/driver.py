@@ -21,6 +21,7 @@ class Driver:
     def __init__(self, api: Any) -> None:
         """`api` has the functions of cuda.bindings.driver, initialised."""
         self.api = api
+        self._addresses: dict[str, int] = {}
 
     def call(
         self,
@@ -48,6 +49,13 @@ class Driver:
             name, words = self._described(status)
             raise failure(device, call, name, words, about=about, log=told, memory=memory)
         return values[0] if len(values) == 1 else tuple(values) or None
+
+    def address(self, call: str) -> int:
+        """Where a function of the driver begins, for native code."""
+        if call not in self._addresses:
+            found, _ = self.call("cuGetProcAddress", call.encode(), VERSION_MIN, 0)
+            self._addresses[call] = int(found)
+        return self._addresses[call]
 
     def enum(self, name: str, member: str) -> Any:
         """A constant of the driver: enum("CUevent_flags", "CU_EVENT_DEFAULT")."""

@@ -1,11 +1,11 @@
 """Code on a GPU: libraries loaded once for all devices, launches prepared once, started often."""
 
 import ctypes
-import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quantdsl.devices.cuda.driver import Driver
+from quantdsl.devices.cuda.start import start_of
 from quantdsl.devices.failure import refused
 from quantdsl.limits import SHARED_BYTES
 
@@ -134,13 +134,14 @@ class Launch:
 
     def on(self, stream: "Stream") -> Callable[[], None]:
         """What starts it on a stream, with nothing left to prepare. Raises DeviceError (launch)."""
-        api = self.kernel.device.driver.api
-        start = functools.partial(
-            api.cuLaunchKernel, *self._head, stream.handle, self._arguments, 0
-        )
+        kernel = self.kernel
+        start = start_of([
+            kernel.device.driver.address("cuLaunchKernel"), int(kernel.handle), self.grid,
+            self.block, self.shared_bytes, int(stream.handle), self._arguments,
+        ])  # fmt: skip
 
         def started() -> None:
-            if start()[0]:  # a status is an int, 0 for success
+            if start():  # a status, 0 for success
                 self._again(stream)
 
         return started
