@@ -179,12 +179,10 @@ class OnGpu:
         Raises DeviceError where the device refuses a launch.
         """
         device = self.device
-        device.use()
         device.synchronize()  # what wrote the caller's arrays may be on any stream
-        stream = device.streams.take()
-        scratch = device.pool.allocate(8 * self.grids.scratch_words, stream, "scratch")
         out = np.zeros(1, np.int64)
-        try:
+        with device.lent({SCRATCH.name: 8 * self.grids.scratch_words}) as (stream, lent):
+            scratch = lent[SCRATCH.name]
             words = {**addresses, **scalars, SCRATCH.name: scratch.address}
             launches = [
                 kernel.prepare(start.given(words), start.grid, start.threads)
@@ -205,9 +203,6 @@ class OnGpu:
             seconds = [later.seconds_since(earlier) for later, earlier in pairs]
             for event in events:
                 event.close()
-        finally:
-            scratch.free(stream)
-            device.streams.give(stream)
         word = int(out[RESULT]) if self.work.func.result is not None else 0
         return word, seconds
 
@@ -225,13 +220,8 @@ class OnGpu:
         self, arrays: Mapping[str, Array], scalars: Mapping[str, int], rounds: int = 1
     ) -> tuple[int, list[float]]:
         """Run it on copies of arrays of this process, and copy back what it writes."""
-        device = self.device
-        device.use()
-        stream = device.streams.take()
-        buffers = {
-            name: device.pool.allocate(array.nbytes, stream, name) for name, array in arrays.items()
-        }
-        try:
+        sizes = {name: array.nbytes for name, array in arrays.items()}
+        with self.device.lent(sizes) as (stream, buffers):
             for name, array in arrays.items():
                 stream.upload(buffers[name], array)
             stream.synchronize()
@@ -240,10 +230,6 @@ class OnGpu:
             for name in self.work.written:
                 stream.download(arrays[name], buffers[name])
             stream.synchronize()
-        finally:
-            for buffer in buffers.values():
-                buffer.free(stream)
-            device.streams.give(stream)
         return left
 
 

@@ -292,7 +292,7 @@ class _Stager:
             ]
             body, count, turns = across.body, count * inner, ops.i64(count * inner)
         blocks = GRID_MAX if count is None else min(-(-count // THREADS), GRID_MAX)
-        if blocks:
+        if blocks > 0:
             self.stages.append(Stage("loop", blocks, self.entry(
                 [*self.before, *_shared(turns, blocks, (*counters, *body))]
             )))  # fmt: skip
@@ -347,6 +347,7 @@ class _Stager:
                 f"{found.pieces.line}: on a device the number of turns that reduce follows from "
                 "sizes\nhelp: make the parameter that it depends on a const int"
             )
+        pieces = max(pieces, 0)
         count = len(found.roots)
         body, takes = found.pieces.body[:-count], found.pieces.body[-count:]
         leave: list[ops.Stmt] = []
@@ -360,7 +361,8 @@ class _Stager:
             leave.append(ops.Assign(ops.Elem(SCRATCH, at), ops.as_word(_part(take), kind)))
         piece = ops.Let(found.pieces.name, ops.I64_T, ops.Call(BLOCK_NUMBER, ()))
         one = self.entry([*self.before, piece, *body, _first_thread(leave)])
-        self.stages.append(Stage("pieces", pieces, one))
+        if pieces:
+            self.stages.append(Stage("pieces", pieces, one))
         self.stages.append(Stage("roots", 1, self.entry(self.roots(found, takes, tree, pieces))))
         self.words = first + count * pieces
 

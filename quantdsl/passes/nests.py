@@ -112,7 +112,8 @@ def product_of(loop: Loop, numbers: Mapping[str, Affine]) -> Product | None:
         order.append(inner.name)
         body = inner.body
     (stmt,) = body if len(body) == 1 else (None,)
-    fits = len(order) == 3 and all(sizes.values()) and isinstance(stmt, ops.Assign)
+    turns = all(count is not None and count > 0 for count in sizes.values())
+    fits = len(order) == 3 and turns and isinstance(stmt, ops.Assign)
     if not fits or not isinstance(stmt, ops.Assign) or not isinstance(stmt.value, ops.Fma):
         return None
     if stmt.value.z != stmt.place:

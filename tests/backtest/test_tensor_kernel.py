@@ -301,6 +301,40 @@ def test_a_running_sum_of_floats_may_be_in_any_order(size, tmp_path):
         kernel_of(SUMS.replace("@fast(order)\n", ""), tmp_path)(x, found, 0.25, device="simulated")
 
 
+NO_TURNS = """language 1
+
+kernel none(
+    a: tensor[float, n, k], b: tensor[float, k, m], inout c: tensor[float, n, m],
+    x: tensor[float, r],
+) -> float:
+    "Loops that say how many turns they have by a size that is too small for one."
+    var sum = 2.0
+    parallel for i in 0..<n:
+        for j in 0..<m:
+            for l in 0..<(k - 5):
+                c[i, j] = fma(a[i, l], b[l, j], c[i, j])
+    parallel for i in 0..<(n - 300):
+        c[i, 0] = 1
+    parallel for i in 0..<(r - 40_000) reduce(sum: +):
+        sum += x[i]
+    return sum
+"""
+
+
+@pytest.mark.parametrize("size", [1, 20_000])
+def test_a_loop_of_fewer_than_no_turns_has_none(size, tmp_path):
+    """On a device the product read and wrote anywhere, and a sum began no block, or fewer."""
+    kernel = kernel_of(NO_TURNS, tmp_path)
+    a, b, c = (np.random.default_rng(1).random(shape) for shape in ((7, 3), (3, 6), (7, 6)))
+    for device in ("cpu", "simulated"):
+        found = c.copy()
+        assert kernel(a, b, found, np.ones(size), device=device) == 2.0
+        np.testing.assert_array_equal(found, c)
+    work = kernel.work({"n": 7, "k": 3, "m": 6, "r": size})
+    starts = launches_of(work, target_of("sm_90"), gpu=True).starts
+    assert all(start.grid > 0 for start in starts)
+
+
 def test_memory_of_its_own_has_a_limit(tmp_path):
     kernel = kernel_of(OWN, tmp_path)
     assert kernel(np.full(9, 3.5)) == 3.5

@@ -189,6 +189,25 @@ def test_a_gpu_takes_copies_of_tensors_and_gives_its_memory_back(tmp_path):
     assert fake.live["event"] == 0
 
 
+@pytest.mark.parametrize("arrays", [{"p.x": 9, "p.y": 9}, {"p.x": 9}])
+def test_a_gpu_that_refuses_memory_of_tensors_gives_back_what_there_is(arrays, tmp_path):
+    path = tmp_path / "tensors.qdsl"
+    path.write_text(LINE.format(type="float"))
+    fake = FakeDriver()
+    fake.threads_max = 256
+    fake.kernels[ENTRY] = Doubled()
+    device = CudaDevice(Driver(fake), 0)
+    on_gpu = OnGpu(quantdsl.kernel(path).work({"n": 9}), device)
+    fake.refuse["cuMemAllocFromPoolAsync"] = Second()  # of the arrays, or scratch behind one
+    with pytest.raises(DeviceError, match="memory"):
+        on_gpu.on_copies({name: np.ones(n) for name, n in arrays.items()}, {"p.slope": 0})
+    assert (fake.used_bytes(), device.pool.used_bytes) == (0, 0)
+    made = fake.calls["cuStreamCreateWithPriority"]
+    for _ in range(made):
+        device.streams.take()
+    assert fake.calls["cuStreamCreateWithPriority"] == made
+
+
 class Doubled:
     """Plays a kernel: what it writes is doubled."""
 
