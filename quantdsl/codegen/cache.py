@@ -100,18 +100,31 @@ class Cache:
         return Info(self.directory, len(sizes), sum(sizes))
 
     def clear(self) -> int:
-        """Remove every entry; their number."""
+        """Remove every entry; their number. Raises OSError with the path of one that stays."""
         with self._opened() as directory:
             names = [] if directory is None else [name for _, _, name in _entries(directory)]
             for name in names:
-                with suppress(FileNotFoundError):
+                try:
                     os.unlink(name, dir_fd=directory)
+                except FileNotFoundError:
+                    pass
+                except OSError as refused:
+                    where = str(self.directory / name)
+                    raise OSError(refused.errno, refused.strerror, where) from None
         return len(names)
 
     @contextmanager
     def _opened(self, *, create: bool = False) -> Iterator[int | None]:
         """A descriptor of the directory, so that it cannot be exchanged under us; None if unfit."""
-        descriptor = None
+        descriptor = self._open(create=create)
+        try:
+            yield descriptor
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def _open(self, *, create: bool) -> int | None:
+        """The same, for the caller to close."""
         try:
             if create:
                 with suppress(FileExistsError):
@@ -119,20 +132,17 @@ class Cache:
                     self.directory.mkdir(mode=0o700)
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(self.directory, flags)
-            status = os.fstat(descriptor)
-            if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-                _warn(f"{self.directory} is not used: it must be yours alone (chmod 700)")
-                yield None
-            else:
-                yield descriptor
         except FileNotFoundError:
-            yield None
+            return None
         except OSError as error:
             _warn(f"{self.directory} is not used: {error.strerror}")
-            yield None
-        finally:
-            if descriptor is not None:
-                os.close(descriptor)
+            return None
+        status = os.fstat(descriptor)
+        if status.st_uid == os.geteuid() and not status.st_mode & 0o077:
+            return descriptor
+        os.close(descriptor)
+        _warn(f"{self.directory} is not used: it must be yours alone (chmod 700)")
+        return None
 
     def _refuse(self, key: str, reason: str) -> None:
         _warn(f"{self.directory / (key + SUFFIX)} is not used ({reason}); compiled anew")

@@ -172,6 +172,18 @@ def test_a_failed_write_leaves_nothing_behind(cache, monkeypatch):
     assert [path.name for path in cache.directory.iterdir()] == [entry(cache, OTHER).name]
 
 
+def test_an_entry_that_cannot_be_removed_is_named(cache, monkeypatch):
+    cache.put(KEY, CODE)
+
+    def refused(name, **_):
+        raise PermissionError(1, "Operation not permitted", name)
+
+    monkeypatch.setattr(os, "unlink", refused)
+    with pytest.raises(PermissionError, match="Operation not permitted") as error:
+        cache.clear()
+    assert error.value.filename == str(entry(cache, KEY))
+
+
 def test_the_least_recently_used_go_first(tmp_path):
     cache = Cache(tmp_path / "cache", bytes_max=5 * len(CODE))
     keys = [f"{n:064x}" for n in range(5)]
