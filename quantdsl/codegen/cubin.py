@@ -56,13 +56,13 @@ def load_cubin(
     `kept` and `varying` as load_lanes takes them. Raises UnavailableError where
     nvJitLink is not installed or does not know the architecture.
     """
-    target, linker = target_of(architecture), _linker()
+    target = target_of(architecture)
 
     def compiled() -> bytes:
         ptx = load_ptx(module, kept, target, cache, bounds, level, varying)
         return msgspec.msgpack.encode(link_ptx(ptx, architecture, cache, bounds))
 
-    form = f"cubin {linker.version()} {bounds} {level} {kernel_form(kept, varying, GPU_DEPTH)}"
+    form = f"cubin {linker_version()} {bounds} {level} {kernel_form(kept, varying, GPU_DEPTH)}"
     stored = through_cache(cache, cache_key(module, target, form), compiled)
     return msgspec.msgpack.decode(stored, type=Cubin)
 
@@ -94,10 +94,16 @@ def assembled(ptx: str, architecture: str) -> bytes:
     return _link([f"-arch={architecture}"], [(linker.InputType.PTX, ptx.encode())])[0]
 
 
+def linker_version() -> tuple[int, int]:
+    """Of nvJitLink, part of the key of whatever it has made. Raises UnavailableError."""
+    major, minor = _linker().version()
+    return major, minor
+
+
 def _relocatable(text: str, options: list[str], cache: Cache | None) -> bytes:
     """The shared part assembled by itself, for others to link."""
     linker = _linker()
-    known = f"{linker.version()} {options} {hashlib.sha256(text.encode()).hexdigest()}"
+    known = f"{linker_version()} {options} {hashlib.sha256(text.encode()).hexdigest()}"
     key = hashlib.sha256(f"relocatable {known}".encode()).hexdigest()
     part = (linker.InputType.PTX, text.encode())
     return through_cache(cache, key, lambda: _link([*options, "-r"], [part])[0])

@@ -1,5 +1,6 @@
 """A panel on a device of many threads has the rows of the lanes of cores, to the bit."""
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,15 @@ from quantdsl.check.signal_turn import Signals
 from quantdsl.codegen.cubin import assembled
 from quantdsl.codegen.ptx import ptx_text, target_of
 from quantdsl.devices import panels
-from quantdsl.devices.cuda.panels import BOUNDS, along_code, block_of, block_ptx, start_order
+from quantdsl.devices.cuda import panels as cuda_panels
+from quantdsl.devices.cuda.panels import (
+    BOUNDS,
+    across_code,
+    along_code,
+    block_of,
+    block_ptx,
+    start_order,
+)
 from quantdsl.devices.panels import (
     CACHE_BYTES,
     ENOUGH_LANES,
@@ -564,6 +573,28 @@ def test_the_kernels_are_machine_code_of_a_gpu() -> None:
             else:
                 code = along_code(kernel, target, ARCHITECTURE)
             assert code.startswith(b"\x7fELF")
+
+
+def test_code_of_another_linker_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    linker, keys = importlib.import_module("cuda.bindings.nvjitlink"), []
+
+    def kept(_: object, key: str, __: object) -> bytes:
+        keys.append(key)
+        return b""
+
+    monkeypatch.setattr(cuda_panels, "through_cache", kept)
+    both = Both(compile_file(TWENTY), instants=64, data=table(whole(9, 3)), bars="1d")
+    made = [kernel for step in both.device.complete.steps for kernel in step]
+    assert {kernel.across for kernel in made} == {False, True}
+    target = target_of(ARCHITECTURE)
+    for version in ((13, 0), (13, 5)):
+        monkeypatch.setattr(linker, "version", lambda version=version: version)
+        for kernel in made:
+            if kernel.across:
+                across_code(kernel, block_of(kernel, SHARED_BYTES), target, ARCHITECTURE)
+            else:
+                along_code(kernel, target, ARCHITECTURE)
+    assert len(set(keys)) == len(keys) == 2 * len(made)
 
 
 def test_loads_stand_where_a_tile_begins() -> None:

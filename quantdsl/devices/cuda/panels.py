@@ -14,7 +14,7 @@ import numpy as np
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import cache_key, through_cache
-from quantdsl.codegen.cubin import Cubin, assembled, link_ptx
+from quantdsl.codegen.cubin import Cubin, assembled, link_ptx, linker_version
 from quantdsl.codegen.jit import optimised
 from quantdsl.codegen.panel_blocks import ENTRY, PanelBlock, panel_block, panel_block_text
 from quantdsl.codegen.ptx import ENTRY as LANES_ENTRY
@@ -59,7 +59,7 @@ def along_code(work: PanelKernel, target: Target, architecture: str) -> bytes:
     def compiled() -> bytes:
         return along_cubin(work.module, target, architecture).code
 
-    form = f"own cubin {architecture} {BOUNDS} {sorted(work.varying)}"
+    form = f"own cubin {linker_version()} {architecture} {BOUNDS} {sorted(work.varying)}"
     return through_cache(Cache(), cache_key(work.module, target, form), compiled)
 
 
@@ -76,7 +76,7 @@ def block_ptx(made: PanelBlock, target: Target) -> str:
 
 def across_code(work: PanelKernel, made: PanelBlock, target: Target, architecture: str) -> bytes:
     """Its machine code, from the cache if it is there."""
-    form = f"block cubin {architecture} {made.threads} {made.shared_words}"
+    form = f"block cubin {linker_version()} {architecture} {made.threads} {made.shared_words}"
     key = cache_key(work.module, target, form)
     return through_cache(Cache(), key, lambda: assembled(block_ptx(made, target), architecture))
 
