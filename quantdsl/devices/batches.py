@@ -11,7 +11,6 @@ import numpy as np
 from quantdsl.codegen.blocks import BATCH, ENTRY, OUT, Batch, batch, batch_text, in_turn
 from quantdsl.codegen.cubin import assembled
 from quantdsl.codegen.jit import Program, object_code, optimised
-from quantdsl.codegen.ptx import target_of
 from quantdsl.codegen.target import Target, native
 from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.kernel import Library
@@ -108,9 +107,7 @@ def on_gpu(work: BlockWork, device: CudaDevice) -> tuple[Words, float]:
     Raises DeviceError where the device refuses memory, the code or the launch.
     """
     made, out = work.batch(), np.zeros(work.instruments, np.int64)
-    version = device.driver.version()
-    target = target_of(device.architecture, (version // 1000, version % 1000 // 10))
-    code = assembled(ptx_of(made, target), device.architecture)
+    code = assembled(ptx_of(made, device.target), device.architecture)
     device.use()
     kernel = Library(device.driver, code, work.kernel).kernel(device, ENTRY)
     sizes = {name: array.nbytes for name, array in {**work.arrays, OUT: out}.items()}

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import llvmlite.binding as llvm
 
-from quantdsl.codegen.ptx import architecture_of, target_of
 from quantdsl.codegen.target import native_lanes
 from quantdsl.devices.cpu import cores
 from quantdsl.errors import UnavailableError
@@ -67,8 +66,7 @@ def cpu_facts() -> list[Fact]:
 def gpu_facts(device: "CudaDevice") -> list[Fact]:
     """One GPU: what it is, its memory, its limits, its driver."""
     free, total = device.memory()
-    version = device.driver.version()
-    cuda = version // 1000, version % 1000 // 10
+    cuda = "{}.{}".format(*device.cuda)
     return [
         Fact("device", "device", device.name),
         Fact("name", "name", device.model),
@@ -77,8 +75,8 @@ def gpu_facts(device: "CudaDevice") -> list[Fact]:
         Fact("memory_free_bytes", "memory free", free, _bytes(free)),
         *(_attribute(device, *row) for row in ATTRIBUTES),
         _bandwidth(device),
-        Fact("driver_cuda", "driver", "{}.{}".format(*cuda), "CUDA {}.{}".format(*cuda)),
-        _ptx(device, cuda),
+        Fact("driver_cuda", "driver", cuda, f"CUDA {cuda}"),
+        _ptx(device),
     ]
 
 
@@ -136,10 +134,10 @@ def _bandwidth(device: "CudaDevice") -> Fact:
     return Fact("bandwidth_bytes_per_s", "peak bandwidth", rate, f"{rate / 1e9:,.0f} GB/s")
 
 
-def _ptx(device: "CudaDevice", cuda: tuple[int, int]) -> Fact:
+def _ptx(device: "CudaDevice") -> Fact:
     """The PTX version that kernels for it are made in."""
     try:
-        target = target_of(architecture_of(device.capability), cuda)
+        target = device.target
         number = target.features.removeprefix("+ptx")
         version = f"{number[:-1]}.{number[-1]}"
         return Fact("ptx", "PTX", version, f"{version} for {target.cpu}")

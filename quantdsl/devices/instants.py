@@ -20,7 +20,6 @@ from quantdsl.codegen.instants import (
     STATE,
     Instants,
 )
-from quantdsl.codegen.ptx import target_of
 from quantdsl.codegen.target import native
 from quantdsl.devices.batches import ptx_of
 from quantdsl.devices.cuda.device import CudaDevice
@@ -138,11 +137,9 @@ class CudaInstants:
             KEPT: self._kept.address,
             EVENT_WORDS.name: at_events,
         }
-        version = device.driver.version()
-        target = target_of(device.architecture, (version // 1000, version % 1000 // 10))
         launches = []
         for step in made.steps:
-            code = assembled(ptx_of(step.code, target), device.architecture)
+            code = assembled(ptx_of(step.code, device.target), device.architecture)
             kernel = Library(device.driver, code, step.name).kernel(device, ENTRY)
             words = [where[name] for name in step.code.params]
             launches.append(kernel.prepare(words, step.blocks, step.code.threads))

@@ -74,6 +74,23 @@ def test_a_gpu_gets_a_block_an_instrument_and_gives_its_memory_back():
     assert fake.live["event"] == 0
 
 
+class Newer(FakeDriver):
+    """A GPU whose compute capability is not in the table, of a family that is."""
+
+    ATTRIBUTES = FakeDriver.ATTRIBUTES | {
+        "COMPUTE_CAPABILITY_MAJOR": 12, "COMPUTE_CAPABILITY_MINOR": 3
+    }  # fmt: skip
+
+
+def test_a_gpu_that_is_newer_runs_code_of_its_family():
+    """As it did in sweeps: of a kernel it was told that there is no architecture sm_123."""
+    work, fake = work_of(THREADED["warps"]), Newer()
+    fake.kernels[ENTRY] = Launched(work)
+    device = CudaDevice(Driver(fake), 0)
+    assert device.architecture == "sm_121"
+    assert on_gpu(work, device)[0].tolist() == on_core(work).tolist()
+
+
 class Second:
     """Refuses the second memory that is asked for."""
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from quantdsl.codegen.ptx import architecture_of, target_of
+from quantdsl.codegen.target import Target
 from quantdsl.devices.cuda.driver import Driver, driver
 from quantdsl.devices.cuda.memory import Buffer, PinnedPool, Pool
 from quantdsl.devices.cuda.stream import Stream, StreamPool
@@ -70,8 +72,19 @@ class CudaDevice:
 
     @property
     def architecture(self) -> str:
-        """The compute capability as compilers write it: sm_90."""
-        return "sm_{}{}".format(*self.capability)
+        """The newest one known here whose code it runs: sm_90. Raises UnavailableError."""
+        return architecture_of(self.capability)
+
+    @property
+    def cuda(self) -> tuple[int, int]:
+        """The newest CUDA that its driver serves."""
+        version = self.driver.version()
+        return version // 1000, version % 1000 // 10
+
+    @property
+    def target(self) -> Target:
+        """What its kernels are made for. Raises UnavailableError where driver or GPU is too old."""
+        return target_of(self.architecture, self.cuda)
 
     @property
     def limits(self) -> Limits:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.cubin import load_cubin
 from quantdsl.codegen.lanes import KERNEL
-from quantdsl.codegen.ptx import ENTRY, Bounds, architecture_of, in_bulk
+from quantdsl.codegen.ptx import ENTRY, Bounds, in_bulk
 from quantdsl.codegen.rows import RowsCode
 from quantdsl.devices.cpu import tiled_rows_of
 from quantdsl.devices.cuda.device import CudaDevice
@@ -206,7 +206,7 @@ class CudaRunner:
         code = self._load(work)
 
         if self._ordered is None or self._ordered[0] is not work.points:
-            kind, architecture = self.device.model, architecture_of(self.device.capability)
+            kind, architecture = self.device.model, self.device.architecture
             block = self._block(work, code, work.n_lanes)
             # Lanes of several orders turn aside too often for warps of their own to gain.
             spread = one_order(work) and bool(self._front(work, block, work.n_lanes)[0])
@@ -532,7 +532,7 @@ def _slot(device: CudaDevice, work: LaneWork, layout: Layout, whole: bool) -> It
 
 def compiled(device: CudaDevice, work: LaneWork, bounds: Bounds) -> Compiled:
     """The code of some work for a device, its registers bounded."""
-    architecture = architecture_of(device.capability)
+    architecture = device.architecture
     room = device.attribute("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR")
     if room < ROOM_FOR_ROWS or not in_bulk(architecture):  # few threads would be long at copying
         bounds = bounds._replace(whole=False)
@@ -545,7 +545,7 @@ def compiled(device: CudaDevice, work: LaneWork, bounds: Bounds) -> Compiled:
 def _of_kind(device: CudaDevice) -> Loaded[Compiled]:
     """What loads kernels for all devices of this kind; each is made, and tried, once."""
     if device.model not in _LOADED:
-        architecture = architecture_of(device.capability)
+        architecture = device.architecture
 
         def roomier(work: LaneWork, bounds: Bounds) -> Compiled:
             made = compiled(device, work, bounds)

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 
 from quantdsl.codegen.jit import optimised
-from quantdsl.codegen.ptx import architecture_of, target_of
 from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.kernel import Kernel, Launch, Library
 from quantdsl.devices.loaded import Loaded
@@ -27,10 +26,7 @@ DEVICE_ROUNDS = 7
 
 def kernel_for(device: CudaDevice, entry: str) -> Kernel:
     """A kernel of rates.py, compiled by the device's driver."""
-    version = device.driver.version()
-    cuda = version // 1000, version % 1000 // 10
-    target = target_of(architecture_of(device.capability), cuda)
-    parsed, machine = optimised(for_gpu(KERNELS[entry]), target)
+    parsed, machine = optimised(for_gpu(KERNELS[entry]), device.target)
     ptx = str(machine.emit_assembly(parsed))
     return Library(device.driver, ptx.encode(), entry).kernel(device, entry)
 

@@ -18,7 +18,7 @@ from quantdsl.codegen.cubin import Cubin, assembled, link_ptx, linker_version
 from quantdsl.codegen.jit import optimised
 from quantdsl.codegen.panel_blocks import ENTRY, PanelBlock, panel_block, panel_block_text
 from quantdsl.codegen.ptx import ENTRY as LANES_ENTRY
-from quantdsl.codegen.ptx import Bounds, Ptx, architecture_of, ptx_text, target_of
+from quantdsl.codegen.ptx import Bounds, Ptx, ptx_text
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.warps import near_words
 from quantdsl.devices.columns import CUDA, Matrices, Place
@@ -124,9 +124,6 @@ class CudaPanel:
 
     def __init__(self, device: CudaDevice, work: PanelWork) -> None:
         self.device, self.work, self.name = device, work, device.name
-        version = device.driver.version()
-        self.architecture = architecture_of(device.capability)
-        self.target = target_of(self.architecture, (version // 1000, version % 1000 // 10))
         device.use()
         self.up, self.main, self.down = (device.streams.take() for _ in range(3))
         self.beside: dict[int, list[Stream]] = {}
@@ -340,7 +337,7 @@ class CudaPanel:
         sizes = {}
         if work.across:
             block = block_of(work, self.device.limits.shared_bytes)
-            code = across_code(work, block, self.target, self.architecture)
+            code = across_code(work, block, self.device.target, self.device.architecture)
             kernel = Library(self.device.driver, code, "across").kernel(self.device, ENTRY)
             shared_bytes = 8 * block.shared_words
             kernel.allow_shared(shared_bytes)
@@ -349,7 +346,7 @@ class CudaPanel:
             sizes["far"] = 8 * blocks * block.far_words
         else:
             block, blocks = None, 0
-            code = along_code(work, self.target, self.architecture)
+            code = along_code(work, self.device.target, self.device.architecture)
             kernel = Library(self.device.driver, code, "along").kernel(self.device, LANES_ENTRY)
             if near_words(work.module):
                 kernel.carve_out(100)
