@@ -102,15 +102,14 @@ class CpuRunner:
             except BaseException as error:  # handed to the caller, who raises it
                 done.put(error)
 
-        n_threads = min(self.threads, n_blocks)
-        crew = [
-            threading.Thread(target=labour, args=(self.cores[k % len(self.cores)],), daemon=True)
-            for k in range(n_threads)
-        ]
-        with stacks_of(lanes.stack_bytes):
-            for thread in crew:
-                thread.start()
+        crew: list[threading.Thread] = []
         try:
+            with stacks_of(lanes.stack_bytes):
+                for k in range(min(self.threads, n_blocks)):
+                    core = self.cores[k % len(self.cores)]
+                    thread = threading.Thread(target=labour, args=(core,), daemon=True)
+                    thread.start()
+                    crew.append(thread)
             for _ in range(n_blocks):
                 block = done.get()
                 if isinstance(block, BaseException):

@@ -58,13 +58,12 @@ class Together:
             except BaseException as error:  # handed to the caller, who raises it
                 done.put(error)
 
-        crew = [
-            threading.Thread(target=labour, args=(number,), daemon=True)
-            for number in range(len(self.runners))
-        ]
-        for thread in crew:
-            thread.start()
+        crew: list[threading.Thread] = []
         try:
+            for number in range(len(self.runners)):
+                thread = threading.Thread(target=labour, args=(number,), daemon=True)
+                thread.start()
+                crew.append(thread)
             left = hi - lo
             while left:
                 part = done.get()

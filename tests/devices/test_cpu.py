@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from quantdsl.devices import cpu
 from quantdsl.devices.cpu import Compiled, CpuRunner
 from quantdsl.devices.feed import pieces, whole_bytes, width_of
+from quantdsl.devices.together import Together
 from tests.devices.lane_work import expected, random_work, run
 
 
@@ -78,6 +80,28 @@ def test_what_finished_raises_stops_the_run_and_leaves_no_thread():
 
     with pytest.raises(KeyboardInterrupt):
         CpuRunner(2).run(work, 0, work.n_lanes, stop)
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_thread_that_cannot_start_leaves_no_other(together, monkeypatch):
+    """As Ctrl-C between two starts: the first one went on with all of the sweep."""
+    before, start, started = threading.active_count(), threading.Thread.start, []
+
+    class Program:
+        def call(self, *_):
+            time.sleep(0.02)
+
+    def once(thread):
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    runner = CpuRunner(2, lambda *_: Compiled(Program(), None))
+    monkeypatch.setattr(threading.Thread, "start", once)
+    with pytest.raises(RuntimeError, match="start new thread"):
+        run(Together([runner, runner]) if together else runner, random_work(5, lanes=3_200))
     assert threading.active_count() == before
 
 
