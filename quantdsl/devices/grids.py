@@ -155,10 +155,8 @@ class OnGpu:
 
     def __init__(self, work: TensorWork, device: CudaDevice) -> None:
         """Raises DeviceError where the device refuses the code."""
-        version = device.driver.version()
-        target = target_of(device.architecture, (version // 1000, version % 1000 // 10))
         self.device, self.work = device, work
-        self.grids = launches_of(work, target, gpu=True)
+        self.grids = launches_of(work, device.target, gpu=True)
         device.use()
         texts = ptx_of(self.grids, work, device.architecture)
         entries = dict(zip(texts, (start.entry for start in self.grids.starts), strict=True))
