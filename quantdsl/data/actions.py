@@ -116,11 +116,11 @@ class Actions:
         kept = events[inside]
         self.events: Events = kept[np.argsort(kept["ts_event"], kind="stable")]
         self._require_single()
-        if tables and not len(kept):
+        if tables and not len(events):
             raise DataError(
-                f"{path}: holds no action of {named([one.name for one in instruments])} from "
-                f"{times.show_instant(span[0])} to {times.show_instant(span[1])}"
+                f"{path}: holds no action of {named([one.name for one in instruments])}"
             )
+        self._span = " to ".join(map(times.show_instant, span))
         for action in kept["side"].tolist():
             self.counts[Action(action).name.lower()] += 1
 
@@ -132,6 +132,7 @@ class Actions:
         """Lines that say what is applied, and of what the prices make one doubt; none where no
         file was named."""
         counted = ", ".join(f"{name} {count:,}" for name, count in sorted(self.counts.items()))
+        counted = counted or f"no action from {self._span}"
         return [f"{self.path}: {counted}", *self._doubts] if self.path else []
 
     def held(self, chunks: Iterator[Events]) -> Iterator[Events]:

@@ -181,6 +181,13 @@ def test_a_bad_file_is_named_with_what_is_wrong(tmp_path, bars, table, said):
     assert "actions.csv" in str(raised.value)
 
 
+def test_actions_beyond_the_data_are_no_mistake(tmp_path, bars):
+    """One file for all runs: a short one was refused where nothing happened within it."""
+    run = result(tmp_path, bars, "time,symbol,action,value\n2023-06-01,KO,dividend,0.2\n")
+    assert equity(run) == equity(quantdsl.backtest(tmp_path / "hold.qdsl", bars))
+    assert any("actions.csv: no action from 2024-01-0" in note for note in run.result.notes)
+
+
 def test_what_is_equal_on_days_without_a_session_is_not_told_twice(tmp_path, bars):
     """A weekend's funding comes with that of the day after it."""
     rows = [f"2024-01-{day},KO,funding,0.0001" for day in (20, 21, 22)]
