@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from quantdsl.codegen.jit import Native
 from quantdsl.devices.stacks import (
     ANSWER,
     DONE,
     GIVEN,
     OWN,
     WORDS,
-    Native,
     Primitive,
     Stacks,
     installed,

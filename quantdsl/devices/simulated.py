@@ -16,6 +16,7 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import Form, load
 from quantdsl.codegen.emit import emit
 from quantdsl.codegen.function import Shared
+from quantdsl.codegen.jit import Native
 from quantdsl.codegen.lanes import INTERFACE
 from quantdsl.codegen.primitives import COPIES_AT_ONCE, DECLARED
 from quantdsl.codegen.ptx import GPU_DEPTH, Bounds, gpu_part
@@ -29,7 +30,7 @@ from quantdsl.devices.kernel import grid_of, values
 from quantdsl.devices.loaded import Loaded
 from quantdsl.devices.primitives import for_cpu
 from quantdsl.devices.profile import Profile
-from quantdsl.devices.stacks import Native, Stacks
+from quantdsl.devices.stacks import Stacks
 from quantdsl.devices.watch import Fault, Watch
 from quantdsl.devices.work import Finished, LaneWork, Plan
 from quantdsl.ir.ops import Module
