@@ -14,6 +14,7 @@ from quantdsl.check import Checked, check_source
 from quantdsl.check.facts import step_of
 from quantdsl.check.rebalancing import Rebalance
 from quantdsl.check.values import PANEL_SHIFT
+from quantdsl.data.events import MISSED
 from quantdsl.data.tick_data import RunData
 from quantdsl.data.times import DAY_NS, show_instant
 from quantdsl.events.layout import Kind, Trait
@@ -35,6 +36,7 @@ def silence(prepared: Prepared, options: dict[str, Any]) -> tuple[str, ...]:
     found = found or no_members(data) or _not_warm(prepared)
     if not found and not run.memory.get("e.metrics.orders"):
         found = _never_true(checked, _count(checked, options)) or _left_alone(checked)
+        found = found or _missed(data)
     return tuple(dict.fromkeys(found))
 
 
@@ -90,6 +92,14 @@ def no_members(data: RunData) -> list[str]:
     if not changes or entered or any(at_first.values()):
         return []
     return ["no instrument was a member of the universe on a day of the data"]
+
+
+def _missed(data: RunData) -> list[str]:
+    """Timers of chosen days of which some, or all, had no bar."""
+    missed = [
+        f"{what}: {count:,}" for what, count in data.counts.items() if MISSED in what and count
+    ]
+    return [*missed, "a size of less than one lot makes no order"] if missed else []
 
 
 def _left_alone(checked: Checked) -> list[str]:

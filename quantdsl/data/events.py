@@ -39,6 +39,7 @@ LABEL_NS = 3 * DAY_NS
 """A row's time is that of some moment of its bar, or of its day: no further off than a bar's usual
 length and this."""
 OUTSIDE = "rows outside the sessions or the span, left out"
+MISSED = "fell on a day without a bar and did not come"
 _INT64 = np.iinfo(np.int64)
 
 
@@ -394,7 +395,7 @@ class _Stream:
         )
         why = " (without a session weekends are days; --session XNYS leaves them out)"
         for timer, missed in self._bars_in_order.missed().items():
-            what = f"times that {timer} fell on a day without a bar and did not come"
+            what = f"times that {timer} {MISSED}"
             counts[what if self._data.schedule.named else what + why] = missed
 
     def _bars(self, index: int, rows: Rows) -> Bars:

@@ -1,5 +1,6 @@
 """The open of a session and its `flat_by`, where ticks, timers and fills come at their edge."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -271,3 +272,18 @@ def test_a_timer_that_comes_too_often_is_refused(source):
     body = 'every 1us:\n    log("timer")\non trade:\n    log("tick")'
     with pytest.raises(LimitError, match=r"comes 23,400,000,000 times within sessions .*MOMENTS"):
         run(rows, source, 'session "XNYS"', body)
+
+
+@pytest.mark.parametrize(("session", "whys"), [("", 2), ('session "XNYS"', 0)])
+def test_timers_whose_days_had_no_bar_are_why_nothing_was_traded(session, whys):
+    """Without a session the last day of a week is a Sunday."""
+    days = [str(day) for day in np.arange("2024-01-01", "2024-03-01", dtype="datetime64[D]")]
+    rows = [day for at, day in enumerate(days) if at % 7 < 5]  # the first is a Monday
+    columns = {"time": rows} | dict.fromkeys(("open", "high", "low", "close"), [10.0] * len(rows))
+    body = "at session_close on week_end:\n    target(9 shares)"
+    result = run(columns, "bars 1d", session, body).result
+    assert len(result.no_trade_reasons) == whys
+    if whys:
+        missed, size = result.no_trade_reasons
+        assert missed.startswith("times that session_close on week_end fell on a day without a bar")
+        assert size == "a size of less than one lot makes no order"
