@@ -213,6 +213,15 @@ def test_a_stream_is_read_once_and_serves_every_run(table):
     assert of_stream.backtest(1).trades.equals(of_table.backtest(1).trades)
 
 
+def test_a_list_of_a_file_for_each_instrument_is_told_how_to_say_so(table, tmp_path):
+    files = [tmp_path / name for name in ("a.parquet", "b.parquet")]
+    halves = table.slice(0, len(table) // 2), table.slice(len(table) // 2)
+    for file, half in zip(files, halves, strict=True):
+        pq.write_table(half, file)
+    with pytest.raises(DataError, match="': a list of paths is parts of one table"):
+        quantdsl.backtest(shipped("strategies/pairs_z.qdsl"), files)
+
+
 @pytest.mark.parametrize("run", [quantdsl.backtest, quantdsl.sweep, quantdsl.signals])
 def test_a_list_of_tables_is_an_error_of_ours(run, table):
     with pytest.raises(DataError, match="a list is of paths\nhelp: give one table"):

@@ -178,10 +178,12 @@ def _refuse_shared(spec: DataSpec, index: int, reader: RowReader) -> None:
         if other is not own and _same(other.source, own.source)
     ]
     if others:
+        listed = isinstance(own.source, list)
+        how = "as 'A.csv,B.csv': a list of paths is parts of one table" if listed else "by commas"
         raise DataError(
             f"{reader.name}: holds the bars of one instrument, and the strategy trades "
             f"{', '.join([own.symbol, *others])}: give a folder with a file for each, a table "
-            "with a column 'symbol', or one file for each, separated by commas"
+            f"with a column 'symbol', or one file for each, separated {how}"
         )
 
 
