@@ -4,6 +4,7 @@ A path is the name of the parameter or local that holds a place, then a field's 
 element's index for each step; None is an index that is not known.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator
 
 from quantdsl.ir.layout import Layout, array_size
@@ -28,6 +29,8 @@ Step = str | int | None
 Path = tuple[Step, ...]
 Cell = tuple[str, str]
 """A field of a struct, wherever such a struct lies."""
+PLACES: frozenset[type] = frozenset({Var, Field, Elem})
+"""What is a place, by exact type: to test for a class that it is not takes four times as long."""
 
 
 def path_of(place: Expr) -> Path | None:
@@ -56,7 +59,7 @@ def known(path: Path) -> bool:
 def overlap(one: Path, other: Path) -> bool:
     """Whether two paths from the same root may share a word."""
     for a, b in zip(one, other, strict=False):
-        if a != b and (isinstance(a, str) or isinstance(b, str) or not (a is None or b is None)):
+        if a != b and (a is not None or type(b) is str) and (b is not None or type(a) is str):
             return False
     return True
 
@@ -106,7 +109,10 @@ class PathSet:
         self._whole: set[Path] = set()
         self._starts: set[Path] = set()
         """Every beginning of a path without unknown indices."""
-        self._unknown: set[Path] = set()
+        self._unknown: dict[Path, set[Path]] = {}
+        """Those with unknown indices, by what stands before the first of them."""
+        self._leads: set[Path] = set()
+        """Every beginning of that."""
         self._asked: dict[Path, bool] = {}
         """Answers that were given since the last path was taken in."""
         for path in paths:
@@ -114,21 +120,24 @@ class PathSet:
 
     def add(self, path: Path) -> None:
         """Take a path in."""
-        if path in self._whole or path in self._unknown:
-            return
-        self._asked.clear()
-        if not known(path):
-            self._unknown.add(path)
+        if known(path):
+            lead, alike, starts = path, self._whole, self._starts
         else:
-            self._whole.add(path)
-            self._starts.update(path[:end] for end in range(1, len(path) + 1))
+            lead = path[: path.index(None)]
+            alike, starts = self._unknown.setdefault(lead, set()), self._leads
+        if path not in alike:
+            self._asked.clear()
+            alike.add(path)
+            starts.update(lead[:end] for end in range(1, len(lead) + 1))
 
     def update(self, other: "PathSet") -> None:
         """Take all paths of another in."""
         self._asked.clear()
         self._whole |= other._whole
         self._starts |= other._starts
-        self._unknown |= other._unknown
+        self._leads |= other._leads
+        for lead, paths in other._unknown.items():
+            self._unknown.setdefault(lead, set()).update(paths)
 
     def meets(self, path: Path) -> bool:
         """Whether a path overlaps one of these."""
@@ -138,15 +147,23 @@ class PathSet:
         return answer
 
     def _meets(self, path: Path) -> bool:
-        if known(path):
-            if path in self._starts or any(path[:n] in self._whole for n in range(1, len(path))):
-                return True
-        elif any(overlap(path, other) for other in self._whole):
+        if not known(path):
+            every = itertools.chain(self._whole, *self._unknown.values())
+            return any(overlap(path, other) for other in every)
+        if path in self._starts or path in self._leads:
             return True
-        return any(overlap(path, other) for other in self._unknown)
+        for end in range(1, len(path)):
+            lead = path[:end]
+            if lead in self._whole:
+                return True
+            if lead in self._unknown and any(
+                overlap(path, other) for other in self._unknown[lead]
+            ):
+                return True
+        return False
 
     def __len__(self) -> int:
-        return len(self._whole) + len(self._unknown)
+        return len(self._whole) + sum(map(len, self._unknown.values()))
 
 
 def spelled(path: Path) -> str:
@@ -189,4 +206,4 @@ def field_at(layout: Layout, type_: Type, path: Path) -> Cell:
 
 def is_table(place: Expr) -> bool:
     """Whether a place lies in a constant table."""
-    return isinstance(base_of(place), Table)
+    return type(base_of(place)) is Table

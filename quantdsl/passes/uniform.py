@@ -13,11 +13,10 @@ from quantdsl.ir.ops import (
     Assign,
     Break,
     Call,
+    Const,
     Continue,
     Do,
-    Elem,
     Expr,
-    Field,
     For,
     Func,
     If,
@@ -31,7 +30,16 @@ from quantdsl.ir.ops import (
 from quantdsl.ir.own import MADE, OWN, own_steps
 from quantdsl.ir.walk import operands, statements
 from quantdsl.passes.effects import Analysis
-from quantdsl.passes.places import Path, PathSet, indices, is_table, known, path_of, spelled_path
+from quantdsl.passes.places import (
+    PLACES,
+    Path,
+    PathSet,
+    indices,
+    is_table,
+    known,
+    path_of,
+    spelled_path,
+)
 from quantdsl.passes.scopes import promoted
 
 Block = tuple[Stmt, ...]
@@ -245,9 +253,11 @@ class _Differing:
 
     def expr(self, expr: Expr, frame: _Frame) -> bool:
         """Whether lanes that compute an expression may get different values."""
-        if isinstance(expr, Call):
+        if type(expr) is Const:
+            return False
+        if type(expr) is Call:
             return self.call(expr, frame, 0)
-        if not isinstance(expr, Var | Field | Elem) or is_table(expr):
+        if type(expr) not in PLACES or is_table(expr):
             return any(self.expr(operand, frame) for operand in operands(expr))
         return (
             str((path_of(expr) or ())[0]) in frame.varying

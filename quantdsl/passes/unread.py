@@ -39,6 +39,7 @@ from quantdsl.ir.ops import (
 )
 from quantdsl.ir.walk import expressions, operands, rebuild_expr, rebuild_stmt, roots, statements
 from quantdsl.passes.places import (
+    PLACES,
     Cell,
     Path,
     as_place,
@@ -125,12 +126,14 @@ class _Reader:
 
     def reads(self, expr: Expr, needed: Set[Cell]) -> Iterator[Cell]:
         """The fields that an expression needs when its value is needed."""
-        if isinstance(expr, Field | Elem | Var):
+        if type(expr) in PLACES:
             for index in indices(expr):
                 yield from self.reads(index, needed)
             yield from self.around(expr)
             if isinstance(expr, Var) and isinstance(self.type(expr), str):
                 yield local(self.func, expr.name)
+        elif isinstance(expr, Const):
+            pass
         elif isinstance(expr, StructOf):
             for name, value in zip(self.layout.slots(expr.type.name), expr.values, strict=True):
                 if (expr.type.name, name) in needed:
@@ -153,8 +156,8 @@ class _Reader:
 
     def around(self, place: Expr) -> Iterator[Cell]:
         """The fields that a place lies in, one inside the other, itself the first."""
-        while isinstance(place, Field | Elem):
-            if isinstance(place, Field):
+        while type(place) is Field or type(place) is Elem:
+            if type(place) is Field:
                 owner = self.type(place.base)
                 assert isinstance(owner, StructType)
                 yield owner.name, place.name

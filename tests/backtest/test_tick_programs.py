@@ -4,6 +4,8 @@ They look back at prices, trades and equations. The interpreter runs both, and o
 every target runs the lanes.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,7 @@ DIGEST = "e.metrics.digest"
 ORACLE = Target("interpreter", InterpretedRunner())
 
 
+@cache
 def lanes_of(seed: int) -> Lanes:
     """A few points of a generated strategy over generated ticks."""
     checked = checked_text(strategy(seed))
@@ -46,8 +49,10 @@ def lanes_of(seed: int) -> Lanes:
     return Lanes(checked, arranged, points, events.view(np.int64).reshape(-1, 8))
 
 
-def single(lanes: Lanes, row: int) -> Run:
-    """A run of one of the points alone."""
+@cache
+def single(seed: int, row: int) -> Run:
+    """A run of one of the points alone, not to be changed."""
+    lanes = lanes_of(seed)
     module = lanes.checked.module(lanes.arranged.uses)
     run = Run(lanes.checked, module, Interpreter(module))
     lanes.arranged.fill(run.memory)
@@ -64,7 +69,7 @@ def test_a_lane_is_the_run_of_its_point(seed: int) -> None:
     work = lanes.work(NO_COLUMNS)
     left = results(work, ORACLE)
     for row in range(POINTS):
-        run, at = single(lanes, row), 0
+        run, at = single(seed, row), 0
         words, layout = canonical(run), run.memory.layout
         for leaf in own_leaves(work.module, STATE):
             if leaf.path.startswith(KEPT):
@@ -82,5 +87,5 @@ def test_every_target_leaves_one_hash(seed: int) -> None:
 
 
 def test_they_trade() -> None:
-    filled = [single(lanes_of(seed), 0).memory.get("e.metrics.orders_filled") for seed in range(4)]
+    filled = [single(seed, 0).memory.get("e.metrics.orders_filled") for seed in range(4)]
     assert sum(filled) > 4

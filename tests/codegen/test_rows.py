@@ -47,7 +47,7 @@ def by_rows(
 
 
 def by_events(work: LaneWork) -> np.ndarray:
-    return at_once(load_lanes(work.module, work.kept, native(), None), work)
+    return at_once(load_lanes(work.module, work.kept, native(), Cache()), work)
 
 
 def at_once(kernel: Program | InterpretedLanes, work: LaneWork) -> np.ndarray:

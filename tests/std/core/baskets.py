@@ -70,6 +70,7 @@ def _at(layout: Layout, path: str) -> int:
 def plainly(made: ops.Module, words: np.ndarray, instruments: int, calls: int) -> list[int]:
     """The sums of gross and net of `calls` calls, by what AFTER says of one instrument."""
     layout, one, gross, net = Layout(made.structs), Interpreter(made), 0, 0
+    engine = one.memory(ops.StructType("engine.Engine"), words)  # read once for all calls
 
     def word(path: str) -> int:
         return int(words[_at(layout, path)])
@@ -77,7 +78,7 @@ def plainly(made: ops.Module, words: np.ndarray, instruments: int, calls: int) -
     for turn in range(calls):
         for i in set(range(instruments)) - {turn % instruments}:
             unit = word(f"market[{i}].close") * word(f"instruments[{i}].money_per_tick_lot")
-            up, down = (one.call(ONE, words, i, buying) * unit for buying in (True, False))
+            up, down = (one.call(ONE, engine, i, buying) * unit for buying in (True, False))
             gross += max(abs(up), abs(down))
             net += down if turn % 2 else up
     return [gross, net]
