@@ -13,7 +13,6 @@ import msgspec
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import cache_key, through_cache
-from quantdsl.codegen.jit import SPEED_LEVEL
 from quantdsl.codegen.ptx import ENTRY, GPU_DEPTH, Bounds, Ptx, load_ptx, target_of
 from quantdsl.codegen.rows import kernel_form
 from quantdsl.errors import InternalError, UnavailableError
@@ -48,7 +47,6 @@ def load_cubin(
     architecture: str,
     cache: Cache | None,
     bounds: Bounds = Bounds(),  # noqa: B008 (a tuple)
-    level: int = SPEED_LEVEL,
     varying: frozenset[str] | None = None,
 ) -> Cubin:
     """The machine code of a linked module with entries init and lane, its kernel named ENTRY.
@@ -59,10 +57,10 @@ def load_cubin(
     target = target_of(architecture)
 
     def compiled() -> bytes:
-        ptx = load_ptx(module, kept, target, cache, bounds, level, varying)
+        ptx = load_ptx(module, kept, target, cache, bounds, varying=varying)
         return msgspec.msgpack.encode(link_ptx(ptx, architecture, cache, bounds))
 
-    form = f"cubin {linker_version()} {bounds} {level} {kernel_form(kept, varying, GPU_DEPTH)}"
+    form = f"cubin {linker_version()} {bounds} {kernel_form(kept, varying, GPU_DEPTH)}"
     stored = through_cache(cache, cache_key(module, target, form), compiled)
     return msgspec.msgpack.decode(stored, type=Cubin)
 

@@ -164,17 +164,14 @@ def ptx_of_driver(cuda: tuple[int, int]) -> int:
 def architecture_of(capability: tuple[int, int]) -> str:
     """The newest known architecture whose code runs on a GPU of this compute capability."""
     major, minor = capability
-    fits = [a for a in PTX_OF_ARCHITECTURE if divmod(int(a[3:]), 10) in _not_newer(major, minor)]
+    known = {name: divmod(int(name[3:]), 10) for name in PTX_OF_ARCHITECTURE}
+    fits = [name for name, (own, lower) in known.items() if own == major and lower <= minor]
     if not fits:
         raise UnavailableError(
             f"a GPU of compute capability {major}.{minor} is not supported\n"
             f"help: it takes {', '.join(PTX_OF_ARCHITECTURE)}"
         )
     return fits[-1]
-
-
-def _not_newer(major: int, minor: int) -> list[tuple[int, int]]:
-    return [(major, lower) for lower in range(minor + 1)]
 
 
 def ptx_text(module: Module, target: Target, bounds: Bounds, level: int = SPEED_LEVEL) -> str:

@@ -77,8 +77,7 @@ def failure(
     memory: Bytes | None = None,
 ) -> DeviceError:
     """The error for a refused call, counted; `about` names kernel and sizes."""
-    error = refused(device, kind_of(call, status), _told(call, status, words, about, log), memory)
-    return error
+    return refused(device, kind_of(call, status), _told(call, status, words, about, log), memory)
 
 
 def refused(device: str, kind: str, told: str, memory: Bytes | None = None) -> DeviceError:

@@ -92,7 +92,7 @@ def rate(kind: str) -> str:
     one_and_a_bit, little = _constant(kind, 1.0000001), _constant(kind, 1e-7)
     lines = [f"declare {kind} @llvm.fma.{_short(kind)}({kind}, {kind}, {kind})"]
     lines += [f"define void @rate_{_short(kind)}(ptr %out, i64 %n) {{", "entry:", HEAD]
-    lines += [f"  %start.{c} = uitofp i32 %number.32 to {kind}" for c in range(1)]
+    lines += [f"  %start.0 = uitofp i32 %number.32 to {kind}"]
     lines += [
         f"  %start.{c} = fadd {kind} %start.0, {_constant(kind, float(c))}"
         for c in range(1, CHAINS)

@@ -126,7 +126,6 @@ def lane_passes(
     module: Module,
     results: Set[str],
     varying: Set[str] | None = None,
-    entry: str = LANE,
     depth: int | None = None,
     *,
     past: bool = False,
@@ -136,6 +135,6 @@ def lane_passes(
     `results` are paths of the state that the host reads at the end of a run; other words need not
     hold what a single run would leave there. `varying` are the words that lanes start with.
     """
-    for _, apply in lane_steps(results, varying, entry, depth, past=past):
+    for _, apply in lane_steps(results, varying, LANE, depth, past=past):
         module = apply(module)
     return module

@@ -1,6 +1,7 @@
 """The figures of a GPU for `quantdsl bench device`, from small kernels of rates.py."""
 
 import functools
+import statistics
 import time
 from collections.abc import Callable
 
@@ -73,19 +74,14 @@ class Bench:
         """us of the host for one start of a prepared launch."""
         start = self._empty().on(self.stream)
 
-        def starts() -> None:
+        times = []
+        for _ in range(DEVICE_ROUNDS):
+            began = time.perf_counter()
             for _ in range(LAUNCHES):
                 start()
-
-        def drained() -> None:
-            self.stream.synchronize()
-
-        times = []
-        for _ in range(7):
-            drained()
-            times.append(_timed(starts) / LAUNCHES)
-        drained()
-        return sorted(times)[3] * 1e6, "prepared arguments"
+            times.append((time.perf_counter() - began) / LAUNCHES)
+            self.stream.synchronize()  # what is queued is of no later round
+        return statistics.median(times) * 1e6, "prepared arguments"
 
     def round_trip(self) -> tuple[float, str]:
         """us from a start to the end of its wait."""
@@ -188,7 +184,7 @@ class Bench:
             times.append(ended.seconds_since(began))
         for event in (began, ended):
             event.close()
-        return sorted(times)[DEVICE_ROUNDS // 2]
+        return statistics.median(times)
 
 
 @functools.cache
@@ -202,9 +198,3 @@ def ceilings(device: CudaDevice) -> Ceilings | None:
     finally:
         device.streams.give(bench.stream)
     return Ceilings(copied * 1e9, f64 * 1e9)
-
-
-def _timed(work: Callable[[], None]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began

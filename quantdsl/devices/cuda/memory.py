@@ -90,9 +90,9 @@ class Pool:
             self.used_bytes -= buffer.reserved
         self.device.call("cuMemFreeAsync", pointer, stream.handle)
 
-    def trim(self, keep_bytes: int = 0) -> None:
-        """Give what is not in use back to the device, but for `keep_bytes`."""
-        self.device.call("cuMemPoolTrimTo", self._handle(), keep_bytes)
+    def trim(self) -> None:
+        """Give what is not in use back to the device."""
+        self.device.call("cuMemPoolTrimTo", self._handle(), 0)
 
     def reset_high(self) -> None:
         """Begin a new high-water mark at what is in use."""
