@@ -205,7 +205,7 @@ def loads(node: ast.Kernel, across: int | None) -> list[Load]:
     if kind_of(node) != "matmul":
         sizes |= _tensor_bytes(node)
     made: list[tuple[ast.Suite | ast.Expr, dict[str, int]]] = [
-        (loop.body, _shared_turns(loop))
+        (loop.body, _shared_turns(loop, _named(node, "tensor")))
         for loop in inside(node.body)
         if isinstance(loop, ast.For) and loop.parallel
     ]
@@ -237,11 +237,17 @@ def _tensor_bytes(node: ast.Kernel) -> dict[str, int]:
     return {name: ELEMENT_BYTES.get(elem, 8) for name, elem in named.items()}
 
 
-def _shared_turns(loop: ast.For) -> dict[str, int]:
-    """How counters go from thread to thread: where a loop is all that a turn has, its turns do."""
+def _shared_turns(loop: ast.For, tensors: set[str]) -> dict[str, int]:
+    """How counters go from thread to thread. Where a loop is all that a turn has, and each turn of
+    it writes to elements of tensors of its own, threads have those (`passes/grids.py`)."""
     only = loop.body.body[0] if len(loop.body.body) == 1 else None
-    if isinstance(only, ast.For):
-        return {loop.name.id: 0, only.name.id: 1}
+    if tensors and not loop.reduce and isinstance(only, ast.For):
+        parts = list(inside(only.body))
+        written = [part.target for part in parts if isinstance(part, ast.Assign)]
+        places = [one for one in written if isinstance(one, ast.Index) and _names(one) & tensors]
+        own = all(only.name.id in _names(place) for place in places)
+        if own and not any(isinstance(part, ast.Break | ast.Return) for part in parts):
+            return {loop.name.id: 0, only.name.id: 1}
     return {loop.name.id: 1}
 
 

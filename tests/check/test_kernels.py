@@ -462,6 +462,43 @@ kernel k(x: tensor[f32, n, m], y: tensor[float, n], inout z: tensor[float, n, m]
     assert told[access].startswith(OVER_TENSORS[access])
 
 
+@pytest.mark.parametrize(
+    ("kernel", "access", "how"),
+    [
+        (
+            "k(x: tensor[f32, n, m]) -> float:\n    var s = 0.0\n"
+            "    parallel for i in 0..<n reduce(s: +):\n        for j in 0..<m:\n"
+            "            s += x[i, j]\n    return s",
+            "x[i, j]",
+            "not known",
+        ),
+        (
+            "k(x: tensor[f32, n, m], inout y: tensor[f32, n]):\n"
+            "    parallel for i in 0..<n:\n        for j in 0..<m:\n"
+            "            y[i] = max(y[i], x[i, j])",
+            "x[i, j]",
+            "not known",
+        ),
+        (
+            "k(r: window[float, 64]) -> float:\n    var s = 0.0\n"
+            "    parallel for i in 0..<8 reduce(s: +):\n        for j in 0..<8:\n"
+            "            s += r[i * 8 + j]\n    return s",
+            "r[i * 8 + j]",
+            "words 8 apart",
+        ),
+    ],
+)
+def test_a_loop_that_a_thread_makes_alone_is_not_shared(kernel, access, how):
+    """They were told to be coalesced, as though neighbouring threads had its turns."""
+    found, diagnostics = check_source(
+        Source(f"language 1\n\nkernel {kernel}\n", "k.qdsl"), library_too=True
+    )
+    assert found is not None, diagnostics
+    (facts,) = found.library.kernels.values()
+    told = {text: how for _, text, how in facts.loads}
+    assert told[access].startswith(how)
+
+
 CAPPED = """language 1
 
 @shared({most})
