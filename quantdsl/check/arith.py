@@ -139,6 +139,17 @@ def an(type_: Type) -> str:
     return f"an {text}" if text[:1] in "aeiou" or text.startswith("f32") else f"a {text}"
 
 
+def returns_nothing(cx: Context, span: Span) -> Value:
+    """A call that stands where its value is wanted, and has none."""
+    return cx.error(
+        "QD0301",
+        "this returns nothing",
+        span,
+        help="write the call as a line of its own, or give the function a result: '-> float', "
+        "and a 'return'",
+    )
+
+
 def time_of_day(cx: Context, value: Value) -> Value:
     """`15:50` as the moment of the session's day, or of the UTC day where there is no session."""
     if cx.strategy is None:

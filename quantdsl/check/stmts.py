@@ -1,7 +1,7 @@
 """Statements: from the syntax tree to IR."""
 
 from quantdsl.check import arith, naming, tensors, threads
-from quantdsl.check.arith import an, coerce
+from quantdsl.check.arith import an, coerce, returns_nothing
 from quantdsl.check.bindings import EnumBinding, Local, unknown
 from quantdsl.check.context import Context, executes
 from quantdsl.check.expr import facts, truth
@@ -74,7 +74,10 @@ def _local(cx: Context, node: ast.Let | ast.Var, *, mutable: bool) -> None:
         )
         bind(cx, node.name, value)
         return
-    if value.type == VOID or (value.type.kind not in SCALAR and value.type.kind != "struct"):
+    if value.type == VOID:
+        bind(cx, node.name, returns_nothing(cx, node.value.span))
+        return
+    if value.type.kind not in SCALAR and value.type.kind != "struct":
         cx.error("QD0301", f"{an(value.type)} cannot be kept in a local", node.value.span)
         bind(cx, node.name, error_value(node.span))
         return

@@ -25,7 +25,7 @@ from quantdsl.check import (
 )
 from quantdsl.check.actions import alone, inline
 from quantdsl.check.annotations import Promises, promises
-from quantdsl.check.arith import an, coerce
+from quantdsl.check.arith import an, coerce, returns_nothing
 from quantdsl.check.bindings import Binding, EnumBinding, Local, unknown
 from quantdsl.check.context import Context, LimitExceeded, Scope
 from quantdsl.check.cross import CrossNamespace
@@ -457,6 +457,8 @@ class Strategy:
             value = coerce(cx, value, resolve(cx, node.type))
         if value.bad:
             return value
+        if value.type == VOID:
+            return returns_nothing(cx, node.value.span)
         if value.series is None:
             text = self.module.source.text[slice(*node.value.span)]
             return cx.error(

@@ -37,6 +37,9 @@ FILES = {
     "tensor without anything": "kernel k(x: tensor) -> float:\n    return 1.0\n" + STRATEGY + ORDER,
     "threads without end": f"@workgroup({10**20})\nkernel k(x: tensor[float, n]):\n"
     "    if thread.x < 0:\n        barrier()\n" + STRATEGY + ORDER,
+    "value of what returns nothing": "fn f(x: float):\n    let y = x\n" + STRATEGY
+    + "    let a = f(float(close))\n    on bar:\n        let b = f(2.0)\n"
+    "        if a > b:\n            buy(1 shares)\n",
     "value in place of a return": "fn f(x: float) -> float:\n    x + 1.0\n"
     + STRATEGY + "    plot(f(close))\n",
     "size that is a parameter too": "kernel k(n: int, x: tensor[float, n]) -> float:\n"
