@@ -6,6 +6,7 @@ import pytest
 
 from quantdsl.backtest.lane_code import lane_code
 from quantdsl.check import compile_file
+from quantdsl.codegen import ptx
 from quantdsl.codegen.ptx import Bounds, gpu_part, ptx_text, target_of
 from quantdsl.errors import InternalError
 from quantdsl.ir.ops import Assign, Call, Const, Do, Elem, Expr, Let, Module, Stmt, Var
@@ -78,5 +79,6 @@ def test_a_book_that_lanes_would_write_differently_is_refused(monkeypatch) -> No
             return False
 
     monkeypatch.setattr("quantdsl.passes.meet.uniform", lambda *_: Differing())
+    monkeypatch.setattr(ptx, "_gpu_part", ptx._gpu_part.__wrapped__)  # made anew, not remembered
     with pytest.raises(InternalError, match="QD9518"):
         part_of(BY_EVENTS)
