@@ -68,17 +68,22 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     return fake
 
 
-def test_columns_stay_on_the_device_until_nobody_has_them(fake: FakeDriver) -> None:
+def turns(fake: FakeDriver) -> tuple[CudaDevice, DeviceTurn, PanelTurn, list[np.ndarray]]:
+    """A fake GPU, the signals of TEXT there and on a core, and the chunks of some walks."""
     checked = compiled(TEXT)
     arranged = arrange(checked, data=table(walks(9, 150)))
     checked = arranged.sized(checked)
     given = checked, Signals(checked.assembly), arranged.data, chosen((), {})
     device = CudaDevice(Driver(fake), 0)
     turn = DeviceTurn(*given, lambda work: CudaPanel(device, work), instants=64)
+    return device, turn, PanelTurn(*given), list(arranged.data.chunks())
+
+
+def test_columns_stay_on_the_device_until_nobody_has_them(fake: FakeDriver) -> None:
+    device, turn, core, chunks = turns(fake)
     fill = np.array([missing_word("float"), missing_word("bool")])
-    chunks = list(arranged.data.chunks())
     times, made = turn.resident(chunks, fill)
-    expected_times, expected = on_host(PanelTurn(*given), chunks, fill)
+    expected_times, expected = on_host(core, chunks, fill)
     assert np.array_equal(times, expected_times)
     assert (made.place.device, expected.place.device) == ((CUDA, 0), HOST)
     assert fake.calls["cuMemcpyDtoHAsync"] == 0
@@ -103,14 +108,8 @@ def test_columns_stay_on_the_device_until_nobody_has_them(fake: FakeDriver) -> N
 
 
 def test_what_is_shown_still_comes_down(fake: FakeDriver) -> None:
-    checked = compiled(TEXT)
-    arranged = arrange(checked, data=table(walks(9, 150)))
-    checked = arranged.sized(checked)
-    given = checked, Signals(checked.assembly), arranged.data, chosen((), {})
-    device = CudaDevice(Driver(fake), 0)
-    turn = DeviceTurn(*given, lambda work: CudaPanel(device, work), instants=64)
-    chunks = list(arranged.data.chunks())
-    one, other = (np.concatenate(list(t.pieces(chunks)), 1) for t in (turn, PanelTurn(*given)))
+    device, turn, core, chunks = turns(fake)
+    one, other = (np.concatenate(list(t.pieces(chunks)), 1) for t in (turn, core))
     missing = np.isnan(one.view(np.float64)) & np.isnan(other.view(np.float64))
     assert np.array_equal(np.where(missing, 0, one), np.where(missing, 0, other))
     assert device.pool.used_bytes == 0
@@ -118,13 +117,8 @@ def test_what_is_shown_still_comes_down(fake: FakeDriver) -> None:
 
 def test_who_stops_amid_the_chunks_leaves_nothing(fake: FakeDriver) -> None:
     """Then one is computed that nobody takes."""
-    checked = compiled(TEXT)
-    arranged = arrange(checked, data=table(walks(9, 150)))
-    checked = arranged.sized(checked)
-    given = checked, Signals(checked.assembly), arranged.data, chosen((), {})
-    device = CudaDevice(Driver(fake), 0)
-    turn = DeviceTurn(*given, lambda work: CudaPanel(device, work), instants=64)
-    pieces = turn.pieces(arranged.data.chunks())
+    device, turn, _, chunks = turns(fake)
+    pieces = turn.pieces(chunks)
     next(pieces)
     assert fake.live["event"] > 0
     pieces.close()
