@@ -10,30 +10,35 @@ from collections.abc import Callable, Sequence
 
 from quantdsl.codegen.jit import Native
 
-WORDS = ("call", "kernel", "grid", "block", "shared_bytes", "stream", "arguments")
-"""Of a start: the address of cuLaunchKernel, and what it is told; all else is one, or nothing."""
-_TEXT = "\n".join([
-    "define i32 @start(ptr %words) {",
-    *(
-        f"%at.{name} = getelementptr i64, ptr %words, i64 {number}\n"
-        f"%{name} = load {'i64' if name in ('grid', 'block', 'shared_bytes') else 'ptr'}, "
-        f"ptr %at.{name}"
-        for number, name in enumerate(WORDS)
-    ),
-    *(f"%i.{name} = trunc i64 %{name} to i32" for name in ("grid", "block", "shared_bytes")),
-    "%status = call i32 %call(ptr %kernel, i32 %i.grid, i32 1, i32 1, i32 %i.block, i32 1, i32 1,",
-    "  i32 %i.shared_bytes, ptr %stream, ptr %arguments, ptr null)",
-    "ret i32 %status",
-    "}",
-])  # fmt: skip
+_TEXT = """\
+define i32 @start(ptr %words) {
+  %at.kernel = getelementptr i64, ptr %words, i64 1
+  %at.grid = getelementptr i64, ptr %words, i64 2
+  %at.block = getelementptr i64, ptr %words, i64 3
+  %at.shared_bytes = getelementptr i64, ptr %words, i64 4
+  %at.stream = getelementptr i64, ptr %words, i64 5
+  %at.arguments = getelementptr i64, ptr %words, i64 6
+  %call = load ptr, ptr %words
+  %kernel = load ptr, ptr %at.kernel
+  %grid = load i32, ptr %at.grid
+  %block = load i32, ptr %at.block
+  %shared_bytes = load i32, ptr %at.shared_bytes
+  %stream = load ptr, ptr %at.stream
+  %arguments = load ptr, ptr %at.arguments
+  %status = call i32 %call(ptr %kernel, i32 %grid, i32 1, i32 1, i32 %block, i32 1, i32 1,
+    i32 %shared_bytes, ptr %stream, ptr %arguments, ptr null)
+  ret i32 %status
+}
+"""
 
 
 def start_of(words: Sequence[int]) -> Callable[[], int]:
     """What starts a kernel once and returns the driver's status; Python's lock is free meanwhile.
 
-    `words` are WORDS, and what they point to must stay where it is.
+    `words` are the address of cuLaunchKernel and what it is told, in the order of _TEXT: all else
+    is one, or nothing. What they point to must stay where it is.
     """
-    kept = (ctypes.c_int64 * len(WORDS))(*words)
+    kept = (ctypes.c_int64 * len(words))(*words)
     return functools.partial(_function(), kept)
 
 
